@@ -1,0 +1,1 @@
+"""Word alignment: links from couplings, gold links that people made, and how well the two agree."""

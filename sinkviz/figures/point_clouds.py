@@ -1,0 +1,338 @@
+"""Both clouds in their shared principal axes, with the transport between them as lines."""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from sinkviz.coupling import Coupling
+from sinkviz.figures import descriptions
+from sinkviz.figures.frame import Json, axis, finished, name, note, regularisation, sheet
+from sinkviz.figures.labels import count, elide, full, percent, text_width, tick, visible
+from sinkviz.figures.pairs import DEFAULT_SHARE, Pairs, strongest_pairs
+from sinkviz.figures.palette import SMALL_FONT_SIZE, Palette, ThemeName, palette, translucent
+from sinkviz.figures.scale import Scale, shared_scale
+from sinkviz.projection import Projection
+
+LARGEST_MARK = 24.0
+"""Diameter in pixels of a mark that carries the most mass on the scale; areas are in proportion to the mass."""
+MOST_LABELS = 160
+_EYE = (1.25, 1.25, 0.8)
+DEFAULT_CLOUD_LIMIT = 300
+_CLASSES = ((0.5, 6.0, 0.8), (0.25, 3.6, 0.65), (0.125, 2.0, 0.5), (0.0, 1.0, 0.35))
+_PLACES = (
+    ("middle right", 1, 0),
+    ("top center", 0, -1),
+    ("bottom center", 0, 1),
+    ("middle left", -1, 0),
+    ("top right", 1, -1),
+    ("bottom right", 1, 1),
+    ("top left", -1, -1),
+    ("bottom left", -1, 1),
+)
+Points = NDArray[np.float64]
+
+
+def clouds(
+    coupling: Coupling,
+    projection: Projection,
+    *,
+    share: float = DEFAULT_SHARE,
+    limit: int = DEFAULT_CLOUD_LIMIT,
+    scale: Scale | None = None,
+    theme: ThemeName = "light",
+    width: int | None = None,
+    height: int = 480,
+) -> go.Figure:
+    """Draw both clouds in the axes of `shared_projection`, in 2-D or 3-D, with transport lines between them.
+
+    Discs are source atoms, their area is the weight. Squares are target atoms: the filled area is the mass received,
+    the outline the weight. Lines join the strongest pairs, in four classes of mass named in the legend. One unit is
+    equally long on every axis. Labels that would cover each other are left to the hover, and their number is said.
+
+    Args:
+        coupling: what is drawn; shape (n, m).
+        projection: of the coupling's source and target; its number of axes makes the picture 2-D or 3-D.
+        share: the strongest pairs are drawn until they carry this share of the mass.
+        limit: most lines that are drawn; the foot says so when it cuts some off.
+        scale: the scale to share with other panels; the coupling's own by default.
+        theme: "light" or "dark".
+        width, height: pixels; by default the width follows the page.
+
+    Raises:
+        ValueError: a projection of other measures, share or limit out of range, an unknown theme.
+    """
+    colours = palette(theme)
+    shape = (len(projection.source), len(projection.target))
+    if shape != coupling.shape:
+        raise ValueError(
+            f"projection: expected one of the coupling's own measures, shape {coupling.shape}, got {shape}; "
+            "use shared_projection(coupling.source, coupling.target)"
+        )
+    scale = scale or shared_scale(coupling)
+    pairs = strongest_pairs(coupling, share, limit)
+    space = projection.dimensions == 3
+    # Half the width of the page is a good guess where the browser decides.
+    frame = (width or 620) - 32, height - 176
+    sizes = _sizes(coupling, scale, space)
+    places, drawn = _label_places(coupling, projection, pairs, np.concatenate(sizes[:2]), frame)
+    data = [
+        *_lines(coupling, pairs, projection, scale, colours),
+        _atoms(coupling, projection, sizes[0], colours, "source", places[: shape[0]]),
+        _atoms(coupling, projection, sizes[1], colours, "target", places[shape[0] :]),
+        _outlines(coupling, projection, sizes[2], colours),
+    ]
+    foot = 112
+    layout = sheet(
+        colours,
+        title=f"Clouds · {name(coupling).lower()}",
+        subtitle=f"shared PCA, {percent(projection.kept)} of the variance kept · {regularisation(coupling)}",
+        height=height,
+        width=width,
+        margin={"l": 12, "r": 12, "t": 58, "b": foot},
+    )
+    titles = [
+        f"component {k + 1}, {percent(float(part))}" + ("" if space else " of the variance")
+        for k, part in enumerate(projection.kept_variance)
+    ]
+    if space:
+        layout["scene"] = {
+            **{f"{letter}axis": _side(colours, title) for letter, title in zip("xyz", titles, strict=True)},
+            "aspectmode": "data",
+            "bgcolor": colours.card,
+            "camera": {"eye": dict(zip("xyz", _EYE, strict=True)), "center": {"x": 0, "y": 0, "z": -0.1}},
+            "dragmode": "orbit",
+        }
+    else:
+        both = np.concatenate([projection.source, projection.target])
+        layout["xaxis"] = _flat(colours, titles[0], both[:, 0], 0.06)
+        layout["yaxis"] = {**_flat(colours, titles[1], both[:, 1], 0.08), "scaleanchor": "x", "scaleratio": 1}
+    layout["legend"].update({"x": 0, "xanchor": "left", "y": 0 if space else -24 / frame[1], "yanchor": "top"})
+    foot_note = pairs.sentence
+    if drawn < sum(shape):
+        foot_note += f" · {count(drawn)} of {count(sum(shape))} labels drawn, the rest on hover"
+    layout["annotations"] = [note(colours, foot_note, yshift=-foot + 8, yanchor="bottom")]
+    return finished(data, layout, descriptions.clouds(coupling, projection, pairs))
+
+
+def _flat(colours: Palette, title: str, values: Points, room: float) -> Json:
+    low, high = float(values.min()), float(values.max())
+    pad = room * (high - low) or 0.5
+    return axis(
+        colours,
+        range=[low - pad, high + pad],
+        showticklabels=False,
+        showline=True,
+        linecolor=colours.border,
+        mirror=True,
+        title={
+            "text": title,
+            "standoff": 4,
+            "font": {"size": SMALL_FONT_SIZE, "color": colours.muted},
+        },
+    )
+
+
+def _side(colours: Palette, title: str) -> Json:
+    return {
+        "type": "linear",
+        "title": {"text": title, "font": {"size": SMALL_FONT_SIZE, "color": colours.muted}},
+        "showticklabels": False,
+        "showbackground": False,
+        "gridcolor": colours.border,
+        "zeroline": False,
+        "showspikes": False,
+    }
+
+
+def _trace(projection: Projection, points: Points, **options: object) -> Json:
+    """Return a scatter trace of the right number of dimensions at `points`, shape (k, 2 or 3)."""
+    flat = projection.dimensions == 2
+    where = dict(zip("xyz", points.T, strict=False))
+    return {"type": "scatter" if flat else "scatter3d", **where, **options}
+
+
+def _sizes(coupling: Coupling, scale: Scale, space: bool) -> tuple[Points, Points, Points]:
+    """Return the diameters in pixels of discs, filled squares and outlines; areas are in proportion to the mass."""
+    largest = LARGEST_MARK * (0.6 if space else 1.0)
+    whole = max(scale.given, scale.received)
+
+    def diameters(mass: Points) -> Points:
+        return np.asarray(largest * np.sqrt(np.clip(mass / whole, 0.0, 1.0)))
+
+    return diameters(coupling.source.weights), diameters(coupling.received), diameters(coupling.target.weights)
+
+
+def _atoms(
+    coupling: Coupling,
+    projection: Projection,
+    sizes: Points,
+    colours: Palette,
+    side: str,
+    places: list[str | None],
+) -> Json:
+    source = side == "source"
+    measure = coupling.source if source else coupling.target
+    mass = coupling.given if source else coupling.received
+    labels = measure.labels
+    verb = "gives" if source else "receives"
+    return _trace(
+        projection,
+        projection.source if source else projection.target,
+        mode="markers+text",
+        name=f"source {measure.unit}" if source else f"target {measure.unit}: mass received",
+        marker={
+            "symbol": "circle" if source else "square",
+            # A mark of no mass keeps a place to point at.
+            "size": np.maximum(sizes, 2.0).tolist(),
+            "color": colours.source if source else colours.target,
+            "line": {"width": 0},
+            "opacity": 1,
+        },
+        text=[tick(label) if place else "" for label, place in zip(labels, places, strict=True)],
+        textposition=[place or "middle right" for place in places],
+        textfont={
+            "size": SMALL_FONT_SIZE + 1,
+            "color": colours.source_text if source else colours.target_text,
+        },
+        customdata=[
+            [full(label), 100 * float(mass[k]), 100 * float(measure.weights[k])] for k, label in enumerate(labels)
+        ],
+        hovertemplate=f"<b>%{{customdata[0]}}</b><br>{verb} %{{customdata[1]:.3~g}} %, "
+        "weight %{customdata[2]:.3~g} %<extra></extra>",
+    )
+
+
+def _outlines(coupling: Coupling, projection: Projection, sizes: Points, colours: Palette) -> Json:
+    return _trace(
+        projection,
+        projection.target,
+        mode="markers",
+        name="its weight",
+        marker={
+            "symbol": "square-open",
+            "size": sizes.tolist(),
+            "color": colours.target,
+            "line": {"width": 1.5},
+        },
+        hoverinfo="skip",
+    )
+
+
+def _lines(
+    coupling: Coupling, pairs: Pairs, projection: Projection, scale: Scale, colours: Palette
+) -> list[Json]:
+    real = (pairs.source >= 0) & (pairs.target >= 0)
+    rows, columns, mass = pairs.source[real], pairs.target[real], pairs.mass[real]
+    part = mass / scale.mass
+    traces: list[Json] = []
+    above = np.inf
+    for floor, wide, opacity in _CLASSES:
+        inside = (part >= floor) & (part < above)
+        bounds = (floor * scale.mass, scale.mass if np.isinf(above) else above * scale.mass)
+        above = floor
+        if not inside.any():
+            continue
+        start, end = projection.source[rows[inside]], projection.target[columns[inside]]
+        label = f"≥ {percent(bounds[0])}" if floor > 0 else f"< {percent(bounds[1])}"
+        traces.append(
+            {
+                "type": "scatter" if projection.dimensions == 2 else "scatter3d",
+                "mode": "lines",
+                "name": f"mass {label}",
+                **{
+                    letter: _broken(start[:, k], end[:, k])
+                    for k, letter in enumerate("xyz"[: projection.dimensions])
+                },
+                "line": {"color": translucent(colours.source, opacity), "width": wide},
+                "hoverinfo": "skip",
+            }
+        )
+    source_labels, target_labels = coupling.source.labels, coupling.target.labels
+    handles = _trace(
+        projection,
+        0.5 * (projection.source[rows] + projection.target[columns]),
+        mode="markers",
+        name="pairs",
+        marker={"size": 10, "opacity": 0, "color": colours.source},
+        customdata=[
+            [full(source_labels[i]), full(target_labels[j]), 100 * value]
+            for i, j, value in zip(rows.tolist(), columns.tolist(), mass.tolist(), strict=True)
+        ],
+        hovertemplate="<b>%{customdata[0]}</b> → <b>%{customdata[1]}</b><br>mass %{customdata[2]:.3~g} % of the whole"
+        "<extra></extra>",
+        showlegend=False,
+    )
+    return [*traces, handles]
+
+
+def _broken(start: Points, end: Points) -> list[float | None]:
+    values: list[float | None] = []
+    for one, other in zip(start.tolist(), end.tolist(), strict=True):
+        values += (one, other, None)
+    return values
+
+
+def _by_interest(pairs: Pairs, n: int, m: int) -> list[int]:
+    """Return all atoms, source then target numbered on, those of the strongest pairs first."""
+    ends = np.stack([pairs.source, np.where(pairs.target >= 0, n + pairs.target, -1)], axis=1).ravel()
+    order = np.concatenate([ends[ends >= 0], np.arange(n + m)])
+    return list(dict.fromkeys(order.tolist()))
+
+
+def _seen(projection: Projection) -> Points:
+    """Return where the atoms lie on the sheet, shape (n + m, 2), y up: in 3-D as first seen, without perspective."""
+    at = np.concatenate([projection.source, projection.target])
+    if projection.dimensions == 2:
+        return at
+    eye = np.array(_EYE) / np.linalg.norm(_EYE)
+    across = np.cross([0.0, 0.0, 1.0], eye)
+    across /= np.linalg.norm(across)
+    return np.asarray(at @ np.stack([across, np.cross(eye, across)], axis=1))
+
+
+def _label_places(
+    coupling: Coupling,
+    projection: Projection,
+    pairs: Pairs,
+    diameters: Points,
+    frame: tuple[float, float],
+) -> tuple[list[str | None], int]:
+    """Return for each atom the side on which its label stands, None where it would cover another; and their number.
+
+    Atoms of the strongest pairs come first; each takes the first of eight sides that is free of marks and labels.
+    """
+    n, m = coupling.shape
+    places: list[str | None] = [None] * (n + m)
+    at = _seen(projection)
+    low, high = at.min(axis=0), at.max(axis=0)
+    extent = high - low
+    # One unit is equally long on both axes, so the tighter one decides how many pixels it has.
+    unit = min(frame[k] / (1.14 * extent[k]) if extent[k] > 0 else np.inf for k in (0, 1))
+    pixels = (at - low) * (unit if np.isfinite(unit) else 1.0) * np.array([1.0, -1.0])
+    labels = [*coupling.source.labels, *coupling.target.labels]
+    half = np.array([text_width(elide(visible(label))) for label in labels]) * (SMALL_FONT_SIZE + 1) / 2
+    tall = (SMALL_FONT_SIZE + 2) / 2
+    sides = np.array([(x, y) for _, x, y in _PLACES], dtype=np.float64)
+    diagonal = np.abs(sides).sum(axis=1, keepdims=True) == 2
+    # Boxes that are taken, as centre and half size: first all marks, then the labels as they are placed.
+    most = min(n + m, MOST_LABELS)
+    radius = np.maximum(diameters, 2.0) / 2
+    centres = np.concatenate([pixels, np.zeros((most, 2))])
+    halves = np.concatenate([np.repeat(0.8 * radius[:, None], 2, axis=1), np.zeros((most, 2))])
+    taken, drawn = n + m, 0
+    for k in _by_interest(pairs, n, m):
+        if drawn == most:
+            break
+        size = np.array([half[k], tall])
+        # Plotly sets a label beside the mark, on the diagonal a little nearer.
+        spots = pixels[k] + sides * (np.where(diagonal, 0.75, 1.0) * radius[k] + 3.0 + size)
+        apart = np.abs(spots[:, None] - centres[None, :taken]) >= size + halves[:taken]
+        free = np.flatnonzero(apart.any(axis=2).all(axis=1))
+        if free.size:
+            places[k] = _PLACES[int(free[0])][0]
+            centres[taken], halves[taken] = spots[free[0]], size
+            taken += 1
+            drawn += 1
+    return places, drawn

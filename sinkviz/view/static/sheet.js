@@ -1,0 +1,341 @@
+/**
+ * What the pictures draw: a plan summed over the elements (tokens, words or sentences) of a range of both texts,
+ * with everything that is read off it. Sums over blocks are exact; they are not the optimum of the coarse problem.
+ */
+
+import { HIGH_HALF, SMALLEST, logPositive } from "./numbers.js";
+
+/**
+ * The elements of one text at one level, inside a range.
+ * @typedef {object} Elements
+ * @property {number} count
+ * @property {Int32Array} element of each atom, −1 outside the range
+ * @property {Int32Array} first first atom of each element
+ * @property {Int32Array} last one past its last atom
+ * @property {Float64Array} weights sum of the atoms' weights
+ * @property {string[]} labels
+ * @property {Float64Array} x
+ * @property {Float64Array} y
+ * @property {boolean} single every element is one atom and all atoms are there
+ */
+
+/**
+ * @param {object} side
+ * @param {Int32Array} side.group unit of each atom at this level
+ * @param {Float64Array} side.weights
+ * @param {Float32Array} side.points projected, k numbers an atom
+ * @param {number} side.dimensions
+ * @param {(unit: number) => string} side.label
+ * @param {[number, number] | null} range atoms [start, end)
+ * @returns {Elements}
+ */
+export function elementsOf({ group, weights, points, dimensions, label }, range) {
+  const n = group.length;
+  const inside = new Set();
+  for (let k = range ? range[0] : 0; k < (range ? range[1] : n); k++) inside.add(group[k]);
+  const element = new Int32Array(n).fill(-1);
+  /** @type {Map<number, number>} */
+  const order = new Map();
+  const first = [];
+  const last = [];
+  const units = [];
+  for (let k = 0; k < n; k++) {
+    if (!inside.has(group[k])) continue;
+    let e = order.get(group[k]);
+    if (e === undefined) {
+      e = order.size;
+      order.set(group[k], e);
+      first.push(k);
+      last.push(k + 1);
+      units.push(group[k]);
+    }
+    element[k] = e;
+    last[e] = k + 1;
+  }
+  const count = order.size;
+  const total = new Float64Array(count);
+  const x = new Float64Array(count);
+  const y = new Float64Array(count);
+  const share = new Float64Array(count);
+  for (let k = 0; k < n; k++) if (element[k] >= 0) total[element[k]] += weights[k];
+  for (let k = 0; k < n; k++) {
+    const e = element[k];
+    if (e < 0) continue;
+    const w = total[e] > 0 ? weights[k] : 1;
+    share[e] += w;
+    if (dimensions > 0) x[e] += w * points[k * dimensions];
+    if (dimensions > 1) y[e] += w * points[k * dimensions + 1];
+  }
+  for (let e = 0; e < count; e++) {
+    x[e] /= share[e];
+    y[e] /= share[e];
+  }
+  return {
+    count,
+    element,
+    first: Int32Array.from(first),
+    last: Int32Array.from(last),
+    weights: total,
+    labels: units.map(label),
+    x,
+    y,
+    single: count === n,
+  };
+}
+
+/** Row and column means of the cost under the weights: what double-centring subtracts. */
+export class Centring {
+  /** @param {import("./plan.js").Problem} problem */
+  constructor({ n, m, cost, a, b }) {
+    this.rows = new Float64Array(n);
+    this.columns = new Float64Array(m);
+    const rowMass = new Float64Array(n);
+    const columnMass = new Float64Array(m);
+    let total = 0;
+    let mass = 0;
+    for (let i = 0; i < n; i++) {
+      for (let j = 0; j < m; j++) {
+        const c = cost[i * m + j];
+        if (c > 1e29) continue;
+        const weight = a[i] * b[j];
+        // A row or column of weight 0 still has a mean: under the other side's weights alone.
+        this.rows[i] += b[j] * c;
+        rowMass[i] += b[j];
+        this.columns[j] += a[i] * c;
+        columnMass[j] += a[i];
+        total += weight * c;
+        mass += weight;
+      }
+    }
+    for (let i = 0; i < n; i++) this.rows[i] = rowMass[i] > 0 ? this.rows[i] / rowMass[i] : 0;
+    for (let j = 0; j < m; j++) this.columns[j] = columnMass[j] > 0 ? this.columns[j] / columnMass[j] : 0;
+    /** ⟨C, a⊗b⟩: the cost of independence. */
+    this.mean = mass > 0 ? total / mass : 0;
+  }
+}
+
+/** One panel's plan at the chosen level and range. */
+export class Sheet {
+  /**
+   * @param {Elements} rows
+   * @param {Elements} columns
+   */
+  constructor(rows, columns) {
+    this.rows = rows;
+    this.columns = columns;
+    this.n = rows.count;
+    this.m = columns.count;
+    this.own = new Float64Array(0);
+    /** P, n·m: mass between elements. */
+    this.mass = this.own;
+    this.given = new Float64Array(this.n);
+    this.received = new Float64Array(this.m);
+    this.nullSource = new Float64Array(this.n);
+    this.nullTarget = new Float64Array(this.m);
+    this.price = new Float64Array(this.n);
+    this.partners = new Float64Array(this.n);
+    this.entropy = new Float64Array(this.n);
+    /** Mass between the elements drawn; 1 when all is drawn and nothing is without a partner. */
+    this.total = 0;
+    /** ⟨C, P⟩ of the whole problem. */
+    this.cost = 0;
+    this.information = 0;
+    this.meanPartners = 0;
+    /** ½ Σ |received + null − b| over the columns drawn. */
+    this.missed = 0;
+    this.rowError = 0;
+    this.columnError = 0;
+    this.buffer = new Float64Array(0);
+  }
+
+  /**
+   * @param {import("./plan.js").Plan} plan the plan of the real or of the extended problem
+   * @param {object} base
+   * @param {import("./plan.js").Problem} base.problem the real problem
+   * @param {Centring} base.centring
+   * @param {boolean} base.partial the plan has a null row and column
+   */
+  update(plan, { problem, centring, partial }) {
+    const { n, m, cost, a } = problem;
+    const wide = plan.problem.m;
+    const factor = partial ? 2 : 1;
+    const rowOf = this.rows.element;
+    const columnOf = this.columns.element;
+    const direct = !partial && this.rows.single && this.columns.single;
+    const source = plan.mass;
+    const { given, received, price, nullSource, nullTarget } = this;
+    given.fill(0);
+    received.fill(0);
+    price.fill(0);
+    nullSource.fill(0);
+    nullTarget.fill(0);
+    this.cost = 0;
+    if (direct) this.mass = source;
+    else {
+      if (this.own.length !== this.n * this.m) this.own = new Float64Array(this.n * this.m);
+      else this.own.fill(0);
+      this.mass = this.own;
+    }
+    const mass = this.mass;
+    const shift = centring.columns;
+    let rowError = 0;
+    for (let i = 0; i < n; i++) {
+      const from = i * wide;
+      const at = i * m;
+      let paid = 0;
+      let moved = 0;
+      let row = 0;
+      for (let j = 0; j < m; j++) {
+        const p = source[from + j];
+        row += p;
+        paid += p * cost[at + j];
+        moved += p * shift[j];
+      }
+      row *= factor;
+      paid *= factor;
+      moved *= factor;
+      this.cost += paid;
+      const lost = partial ? factor * source[from + m] : 0;
+      rowError += Math.abs(row + lost - a[i]);
+      const e = rowOf[i];
+      if (e < 0) continue;
+      price[e] += paid - moved - row * (centring.rows[i] - centring.mean);
+      nullSource[e] += lost;
+      if (direct) given[e] = row;
+      else {
+        const base = e * this.m;
+        for (let j = 0; j < m; j++) if (columnOf[j] >= 0) mass[base + columnOf[j]] += factor * source[from + j];
+      }
+    }
+    this.rowError = rowError;
+    this.columnError = 0;
+    for (let j = 0; j < m; j++) {
+      const lost = partial ? factor * source[n * wide + j] : 0;
+      const column = factor * plan.received[j];
+      this.columnError += Math.abs(column - problem.b[j]);
+      if (columnOf[j] >= 0) nullTarget[columnOf[j]] += lost;
+    }
+    for (let e = 0; e < this.n; e++) {
+      const weight = this.rows.weights[e];
+      price[e] = weight > 0 ? price[e] / weight : 0;
+    }
+    this.summarise();
+  }
+
+  /** Everything that follows from the block sums alone. */
+  summarise() {
+    const { n, m, mass, given, received, partners, entropy, nullTarget } = this;
+    given.fill(0);
+    received.fill(0);
+    let total = 0;
+    let joint = 0;
+    for (let i = 0; i < n; i++) {
+      const base = i * m;
+      let row = 0;
+      let sum = 0;
+      for (let j = 0; j < m; j++) {
+        const p = mass[base + j];
+        row += p;
+        received[j] += p;
+        if (p > SMALLEST) sum += p * logPositive(p);
+      }
+      given[i] = row;
+      entropy[i] = sum;
+      partners[i] = row > 0 ? Math.exp(Math.log(row) - sum / row) : 0;
+      total += row;
+      joint += sum;
+    }
+    this.total = total;
+    let own = 0;
+    let mean = 0;
+    for (let i = 0; i < n; i++) {
+      if (given[i] > 0) own += given[i] * Math.log(given[i]);
+      mean += given[i] * partners[i];
+    }
+    let missed = 0;
+    for (let j = 0; j < m; j++) {
+      if (received[j] > 0) own += received[j] * Math.log(received[j]);
+      missed += Math.abs(received[j] + nullTarget[j] - this.columns.weights[j]);
+    }
+    // Against its own marginals, both divided by the total.
+    this.information = total > 0 ? Math.max(0, (joint - own) / total + Math.log(total)) : 0;
+    this.meanPartners = total > 0 ? mean / total : 0;
+    this.missed = missed / 2;
+  }
+
+  /**
+   * log(P_ij / (a_i b_j)); −∞ where no mass flows. The factor 1/renorm turns a restricted view into a law of its own.
+   * @param {number} i
+   * @param {number} j
+   * @returns {number}
+   */
+  lift(i, j) {
+    const p = this.mass[i * this.m + j];
+    const independent = this.rows.weights[i] * this.columns.weights[j];
+    return p > 0 && independent > 0 ? Math.log(p / independent) : -Infinity;
+  }
+}
+
+const SPAN = 40;
+const BINS = SPAN * 32;
+const sums = new Float64Array(BINS + 1);
+const counts = new Int32Array(BINS + 1);
+
+/**
+ * The strongest pairs until they make `share` of the mass, but at most `limit`.
+ * One pass fills a histogram over the leading bits of the numbers, a second one collects; no sort of n·m numbers.
+ * @param {ArrayLike<number> & {buffer: ArrayBufferLike, byteOffset: number, length: number}} mass
+ * @param {number} share of the total
+ * @param {number} limit
+ * @returns {{pairs: Int32Array, mass: number, needed: number, total: number}} flat indices, strongest first; the mass
+ *   they make; how many pairs the share would need
+ */
+export function strongest(mass, share, limit) {
+  const bits = new Uint32Array(mass.buffer, mass.byteOffset, mass.length * 2);
+  let top = 0;
+  let total = 0;
+  for (let k = 0; k < mass.length; k++) {
+    const p = mass[k];
+    total += p;
+    if (p > top) top = p;
+  }
+  if (!(top > 0)) return { pairs: new Int32Array(0), mass: 0, needed: 0, total: 0 };
+  const word = new Uint32Array(Float64Array.of(top).buffer);
+  // Exponent and five bits of the mantissa: 32 bins an octave, 40 octaves below the largest.
+  const high = word[HIGH_HALF] >>> 15;
+  sums.fill(0);
+  counts.fill(0);
+  for (let k = 0; k < mass.length; k++) {
+    const p = mass[k];
+    if (!(p > 0)) continue;
+    const bin = Math.min(BINS, high - (bits[2 * k + HIGH_HALF] >>> 15));
+    sums[bin] += p;
+    counts[bin]++;
+  }
+  const goal = share * total * (1 - 1e-12);
+  let bin = 0;
+  let reached = 0;
+  let count = 0;
+  let cut = -1;
+  while (bin <= BINS && reached < goal) {
+    reached += sums[bin];
+    count += counts[bin];
+    if (cut < 0 && count >= limit) cut = bin;
+    bin++;
+  }
+  const edge = cut >= 0 ? cut : bin - 1;
+  const found = [];
+  for (let k = 0; k < mass.length; k++) {
+    if (mass[k] > 0 && Math.min(BINS, high - (bits[2 * k + HIGH_HALF] >>> 15)) <= edge) found.push(k);
+  }
+  found.sort((p, q) => mass[q] - mass[p] || p - q);
+  let drawn = 0;
+  let kept = 0;
+  while (kept < found.length && kept < limit && drawn < goal) drawn += mass[found[kept++]];
+  let needed = kept;
+  if (drawn < goal) {
+    // The share asks for more than the limit: say how many, counted in the histogram (exact up to its last bin).
+    needed = count;
+  }
+  return { pairs: Int32Array.from(found.slice(0, kept)), mass: drawn, needed, total };
+}
