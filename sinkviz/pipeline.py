@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
 
     from sinkviz.transformer import SinkhornTransformer
-    from sinkviz.transport import SinkhornPath
+    from sinkviz.transport import SinkhornPath, SinkhornResult
 
 EpsilonUnit = Literal["scale", "absolute"]
 Words = str | Sequence[str]
@@ -278,24 +278,75 @@ def couple_cost(
         return Coupling(plan=plan, f=None, g=None, status="exact", residual=residual, iterations=0, **common)
     if constant:
         strength = common["epsilon"] = epsilon
-    device = solver_device(*cost.shape)
-    if null_cost is not None:
-        return _with_null(cost, a, b, device, common)
+    device = common["device"] = solver_device(*cost.shape)
+    problem = (cost, a, b) if null_cost is None else _augmented(cost, a, b, null_cost)
     result = transport.sinkhorn(
-        _tensor(cost, device),
-        _tensor(a, device),
-        _tensor(b, device),
+        *(_tensor(array, device) for array in problem),
         epsilon=strength,
         column_relaxation=_relaxation(mechanism, common["relaxation"]),
     )
+    return _coupling(result, common)
+
+
+def couple_half_steps(
+    cost: NDArray[np.float64],
+    source: Measure,
+    target: Measure,
+    *,
+    steps: float,
+    epsilon: float = DEFAULT_EPSILON,
+    epsilon_unit: EpsilonUnit = "scale",
+    null_cost: float | None = None,
+) -> Coupling:
+    """Return what 0.5, 1, 1.5, … Sinkhorn half-steps from g = 0 make of the scores: from attention to the coupling.
+
+    Half-step ½ is softmax attention. Whole numbers of steps end on the columns, the others on the rows. The status is
+    "max_iterations" unless both marginals are already within the tolerance.
+
+    Raises:
+        ValueError: steps that are not 0.5, 1, 1.5, …; the rest as in `couple`.
+    """
+    from sinkviz import transport
+
+    a, b = source.weights, target.weights
+    scale, unit = epsilon_scale(cost, a, b)
+    strength = epsilon * (1.0 if epsilon_unit == "absolute" else unit or 1.0)
+    problem = (cost, a, b) if null_cost is None else _augmented(cost, a, b, null_cost)
+    device = solver_device(*cost.shape)
+    result = transport.half_steps(*(_tensor(array, device) for array in problem), epsilon=strength, steps=steps)
+    return _coupling(
+        result,
+        {
+            "source": source,
+            "target": target,
+            "cost": cost,
+            "cost_scale": scale,
+            "epsilon": strength,
+            "mechanism": "sinkhorn" if null_cost is None else "partial",
+            "null_cost": null_cost,
+            "device": device,
+        },
+    )
+
+
+def _coupling(result: SinkhornResult, common: dict[str, Any]) -> Coupling:
+    """Return a solver's result as a coupling; with a null partner the real block counts times 2."""
+    rows, columns = common["cost"].shape
+    plan = _array(result.plan)
+    nulls: dict[str, Any] = {}
+    factor = 1.0
+    if common["null_cost"] is not None:
+        factor = 2.0
+        plan = plan * factor
+        nulls = {"null_source": plan[:rows, columns], "null_target": plan[rows, :columns]}
     return Coupling(
-        plan=_array(result.plan),
-        f=_array(result.f),
-        g=_array(result.g),
-        status=_status(result.status),
-        residual=float(result.residual),
+        plan=plan[:rows, :columns],
+        f=_array(result.f)[:rows],
+        g=_array(result.g)[:columns],
+        status=str(result.status),
+        residual=factor * float(result.residual),
         iterations=int(result.iterations),
-        device=device,
+        **nulls,
         **common,
     )
 
@@ -314,44 +365,6 @@ def _augmented(
     augmented[:rows, :columns] = cost
     augmented[rows, columns] = 0.0
     return augmented, np.append(a, 1.0) / 2, np.append(b, 1.0) / 2
-
-
-def _with_null(
-    cost: NDArray[np.float64],
-    a: NDArray[np.float64],
-    b: NDArray[np.float64],
-    device: str,
-    common: dict[str, Any],
-) -> Coupling:
-    """Solve the problem with a null partner on each side, balanced or (attention) with exact rows only."""
-    from sinkviz import transport
-
-    augmented, rows_weights, columns_weights = _augmented(cost, a, b, common["null_cost"])
-    rows, columns = cost.shape
-    result = transport.sinkhorn(
-        _tensor(augmented, device),
-        _tensor(rows_weights, device),
-        _tensor(columns_weights, device),
-        epsilon=common["epsilon"],
-        column_relaxation=_relaxation(common["mechanism"], None),
-    )
-    plan = 2 * _array(result.plan)
-    return Coupling(
-        plan=plan[:rows, :columns],
-        f=_array(result.f)[:rows],
-        g=_array(result.g)[:columns],
-        status=_status(result.status),
-        residual=2 * float(result.residual),
-        iterations=int(result.iterations),
-        null_source=plan[:rows, columns],
-        null_target=plan[rows, :columns],
-        device=device,
-        **common,
-    )
-
-
-def _status(status: Any) -> str:
-    return status if isinstance(status, str) else str(status[0])
 
 
 def _relaxation(mechanism: Mechanism, value: float | None) -> float | None:

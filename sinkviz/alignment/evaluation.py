@@ -236,7 +236,8 @@ class EvaluationResult:
     Attributes:
         data: name of the gold set.
         pairs: number of sentence pairs; links: number of sure links.
-        model, layer, centred, order: what was embedded, and the weight of word order (units of the cost's scale).
+        model, layer, centred: what was embedded.
+        orders: weights of word order that every method could choose among.
         tuned_on: where the settings come from, in words.
         methods: one result for each method.
         epsilon_curve: F1 against ε in units of the cost's scale; empty if not asked for.
@@ -251,7 +252,7 @@ class EvaluationResult:
     model: str
     layer: int
     centred: bool
-    order: float
+    orders: tuple[float, ...]
     tuned_on: str
     methods: tuple[MethodResult, ...]
     epsilon_curve: tuple[CurvePoint, ...] = ()
@@ -315,7 +316,7 @@ class EvaluationResult:
                 "model",
                 "layer",
                 "centred",
-                "order",
+                "orders",
                 "tuned_on",
                 "unsolved",
                 "seconds",
@@ -479,7 +480,7 @@ def evaluate(
     model: str | None = None,
     layer: int | None = None,
     centre: bool = False,
-    order: float = 0.0,
+    orders: Sequence[float] = (0.0,),
     method_names: Sequence[str] = FIVE,
     folds: int = 5,
     seed: int = 0,
@@ -495,7 +496,8 @@ def evaluate(
     Args:
         gold: the pairs to report on.
         model, layer, centre: as in `sinkviz.embed`; the model's default layer if None.
-        order: weight of word order in every method, in units of the cost's scale; 0 leaves it out.
+        orders: weights of word order that every method may choose among, in units of the cost's scale; 0 leaves it
+            out.
         method_names: names from `methods()`.
         folds, seed: cross-validation, when there is no dev set.
         dev: pairs to tune on instead of folds; all of `gold` is reported then.
@@ -512,7 +514,7 @@ def evaluate(
     from sinkviz.alignment.words import word_cosines
 
     started = time.perf_counter()
-    known = methods(order)
+    known = methods(orders)
     unknown = [name for name in method_names if name not in known]
     if unknown or not method_names:
         raise ValueError(f"methods: expected some of {', '.join(known)}, got {', '.join(unknown) or 'none'}")
@@ -582,7 +584,7 @@ def evaluate(
         model=embedded.model,
         layer=own,
         centred=centre,
-        order=order,
+        orders=tuple(float(order) for order in orders),
         tuned_on=(f"the other folds of {folds} (seed {seed})" if dev is None else f"{dev.name} ({len(dev)} pairs)"),
         methods=results,
         epsilon_curve=tuple(by_epsilon),

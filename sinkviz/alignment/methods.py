@@ -210,7 +210,7 @@ def shares(batch: CosineBatch, settings: ScoreSettings) -> Shares:
     Example:
         >>> one = batches([np.array([[0.9, 0.1], [0.2, 0.8]])])[0]
         >>> shares(one, ScoreSettings("softmax", epsilon=0.5)).share.round(2).tolist()
-        [[[0.98, 0.02], [0.05, 0.95]]]
+        [[[0.99, 0.01], [0.03, 0.97]]]
     """
     cost, unit, mean = _cost(batch, settings.order)
     mask = batch.mask
@@ -321,9 +321,14 @@ class Settings:
 
 
 def _scores(
-    score: Score, order: float, epsilons: Sequence[float], extra: Sequence[dict[str, float]] = ({},)
+    score: Score, orders: Sequence[float], epsilons: Sequence[float], extra: Sequence[dict[str, float]] = ({},)
 ) -> tuple[ScoreSettings, ...]:
-    return tuple(ScoreSettings(score, epsilon=e, order=order, **more) for e in epsilons for more in extra)
+    return tuple(
+        ScoreSettings(score, epsilon=epsilon, order=order, **more)
+        for order in orders
+        for epsilon in epsilons
+        for more in extra
+    )
 
 
 _THRESHOLDS = tuple(round(0.02 + 0.04 * k, 2) for k in range(24))
@@ -336,72 +341,45 @@ _MARGINS = ({"null_margin": 1.5}, {"null_margin": 2.5}, {"null_margin": 4.0})
 _LOW_MARGINS = ({"null_margin": 0.0}, {"null_margin": 0.75}, {"null_margin": 1.5})
 
 
-def methods(order: float = 0.0) -> dict[str, Method]:
-    """Return every method by name, with what dev data choose among; all use word order with the same weight.
+def methods(orders: Sequence[float] = (0.0,)) -> dict[str, Method]:
+    """Return every method by name, with what dev data choose among.
+
+    Args:
+        orders: weights of word order to choose among, the same for every method.
+
+    Raises:
+        ValueError: no weight, or one that is negative or not finite.
 
     >>> list(methods())[:3]
     ['softmax-argmax', 'softmax', 'bidirectional']
     """
-    attention, transport = _ATTENTION, _TRANSPORT
-    soft = _scores("softmax", order, attention)
-    both = _scores("bidirectional", order, attention)
-    balanced = _scores("sinkhorn", order, transport)
-    null = _scores("partial", order, transport[:3], _MARGINS)
-    loose = _scores("unbalanced", order, transport[:3], _RELAXATIONS)
-    cosine = (ScoreSettings("cosine", order=order),)
+    if not orders:
+        raise ValueError("orders: expected at least one weight of word order, got none; 0 leaves it out")
+    soft = _scores("softmax", orders, _ATTENTION)
+    both = _scores("bidirectional", orders, _ATTENTION)
+    balanced = _scores("sinkhorn", orders, _TRANSPORT)
+    null = _scores("partial", orders, _TRANSPORT[:3], _MARGINS)
+    loose = _scores("unbalanced", orders, _TRANSPORT[:3], _RELAXATIONS)
+    cosine = tuple(ScoreSettings("cosine", order=order) for order in orders)
+    first = _scores("softmax", orders, _ATTENTION[:1])
+    both_null = _scores("bidirectional", orders, _ATTENTION, _LOW_MARGINS)
+    beaten_null = _scores("partial", orders, _TRANSPORT[:3], _LOW_MARGINS)
+    one, two = (_THRESHOLDS,), (_GROWN_THRESHOLDS, _GROWTHS)
     found = (
-        Method("softmax-argmax", "softmax attention, argmax", "attention", "argmax", soft[:1]),
-        Method("softmax", "softmax attention > threshold", "attention", "threshold", soft, _THRESHOLDS),
-        Method("bidirectional", "bidirectional softmax > threshold", "attention", "threshold", both, _THRESHOLDS),
+        Method("softmax-argmax", "softmax attention, argmax", "attention", "argmax", first),
+        Method("softmax", "softmax attention", "attention", "threshold", soft, *one),
+        Method("bidirectional", "bidirectional softmax", "attention", "threshold", both, *one),
         Method("cosine", "mutual cosine", "cosine", "mutual", cosine, (-np.inf,)),
-        Method("sinkhorn", "Sinkhorn > threshold", "transport", "threshold", balanced, _THRESHOLDS),
-        Method("sinkhorn-mutual", "Sinkhorn, mutual > threshold", "transport", "mutual", balanced, _THRESHOLDS),
-        Method("partial", "Sinkhorn with null partner, mutual > threshold", "transport", "mutual", null, _THRESHOLDS),
-        Method("unbalanced", "unbalanced Sinkhorn, mutual > threshold", "transport", "mutual", loose, _THRESHOLDS),
-        Method(
-            "bidirectional-null",
-            "bidirectional softmax, beats the null partner",
-            "attention",
-            "null",
-            _scores("bidirectional", order, attention, _LOW_MARGINS),
-        ),
-        Method(
-            "partial-null",
-            "Sinkhorn with null partner, beats it in row and column",
-            "transport",
-            "null",
-            _scores("partial", order, transport[:3], _LOW_MARGINS),
-        ),
-        Method(
-            "bidirectional-grown",
-            "bidirectional softmax, mutual and grown",
-            "attention",
-            "grown",
-            both,
-            _GROWN_THRESHOLDS,
-            _GROWTHS,
-        ),
-        Method(
-            "sinkhorn-grown", "Sinkhorn, mutual and grown", "transport", "grown", balanced, _GROWN_THRESHOLDS, _GROWTHS
-        ),
-        Method(
-            "partial-grown",
-            "Sinkhorn with null partner, mutual and grown",
-            "transport",
-            "grown",
-            null,
-            _GROWN_THRESHOLDS,
-            _GROWTHS,
-        ),
-        Method(
-            "unbalanced-grown",
-            "unbalanced Sinkhorn, mutual and grown",
-            "transport",
-            "grown",
-            loose,
-            _GROWN_THRESHOLDS,
-            _GROWTHS,
-        ),
+        Method("sinkhorn", "Sinkhorn", "transport", "threshold", balanced, *one),
+        Method("sinkhorn-mutual", "Sinkhorn, mutual", "transport", "mutual", balanced, *one),
+        Method("partial", "Sinkhorn with null partner, mutual", "transport", "mutual", null, *one),
+        Method("unbalanced", "unbalanced Sinkhorn, mutual", "transport", "mutual", loose, *one),
+        Method("bidirectional-null", "bidirectional softmax, beats null", "attention", "null", both_null),
+        Method("partial-null", "Sinkhorn with null partner, beats null", "transport", "null", beaten_null),
+        Method("bidirectional-grown", "bidirectional softmax, grown", "attention", "grown", both, *two),
+        Method("sinkhorn-grown", "Sinkhorn, grown", "transport", "grown", balanced, *two),
+        Method("partial-grown", "Sinkhorn with null partner, grown", "transport", "grown", null, *two),
+        Method("unbalanced-grown", "unbalanced Sinkhorn, grown", "transport", "grown", loose, *two),
     )
     return {method.name: method for method in found}
 

@@ -1,0 +1,68 @@
+"""The theorem as a laboratory: coupling systems, W1 between couplings, the steps of the proof, experiments."""
+
+from sinkviz.approximation.distance import Distance, coupling_distance
+from sinkviz.approximation.experiment import (
+    Cell,
+    Experiment,
+    ExperimentConfig,
+    ExperimentProgress,
+    ExperimentResult,
+    Interval,
+    Row,
+    load_result,
+    preset,
+    stored_results,
+)
+from sinkviz.approximation.steps import (
+    Factorisation,
+    FactorFit,
+    RankStep,
+    Recovery,
+    Stability,
+    additive_distance,
+    factor_cost,
+    learn_factors,
+    perturb_cost,
+    random_changes,
+    recover_plan,
+)
+from sinkviz.approximation.systems import (
+    SYSTEMS,
+    CouplingSystem,
+    coupling_system,
+    entropic_plan,
+    get_system,
+    with_epsilon,
+)
+
+__all__ = [
+    "SYSTEMS",
+    "Cell",
+    "CouplingSystem",
+    "Distance",
+    "Experiment",
+    "ExperimentConfig",
+    "ExperimentProgress",
+    "ExperimentResult",
+    "FactorFit",
+    "Factorisation",
+    "Interval",
+    "RankStep",
+    "Recovery",
+    "Row",
+    "Stability",
+    "additive_distance",
+    "coupling_distance",
+    "coupling_system",
+    "entropic_plan",
+    "factor_cost",
+    "get_system",
+    "learn_factors",
+    "load_result",
+    "perturb_cost",
+    "preset",
+    "random_changes",
+    "recover_plan",
+    "stored_results",
+    "with_epsilon",
+]

@@ -106,9 +106,9 @@ def _rounded_cost(
     y_ground: Matrix,
 ) -> float:
     rows = u * (kernel_x @ v @ kernel_y)
-    u = u * np.divide(p, rows, out=np.zeros_like(p), where=rows > p)  + u * (rows <= p)
+    u = u * np.divide(p, rows, out=np.ones_like(p), where=rows > p)
     columns = v * (kernel_x @ u @ kernel_y)
-    v = v * np.divide(q, columns, out=np.zeros_like(q), where=columns > q) + v * (columns <= q)
+    v = v * np.divide(q, columns, out=np.ones_like(q), where=columns > q)
     rows, columns = u * (kernel_x @ v @ kernel_y), v * (kernel_x @ u @ kernel_y)
     cost = float((u * ((x_ground * kernel_x) @ v @ kernel_y + kernel_x @ v @ (y_ground * kernel_y))).sum())
     left, missing = np.clip(p - rows, 0, None), np.clip(q - columns, 0, None)

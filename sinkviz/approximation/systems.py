@@ -116,6 +116,30 @@ class CouplingSystem:
             )
         return plan
 
+    def clouds(
+        self, count: int, sizes: tuple[int, int] = (6, 20), *, seed: int
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Draw `count` pairs of clouds, uncoupled: x, a, y, b as in `Pairs`; the rest as in `sample`."""
+        low, high = sizes
+        if count < 1 or not 1 <= low <= high:
+            raise ValueError(f"sample: expected count >= 1 and sizes 1 <= low <= high, got {count} and {sizes}")
+        random = np.random.default_rng([seed, count, low, high])
+        x = np.zeros((count, high, self.dim))
+        y = np.zeros((count, high, self.dim))
+        a = np.zeros((count, high))
+        b = np.zeros((count, high))
+        for k in range(count):
+            n, m = random.integers(low, high + 1, 2)
+            x[k, :n], a[k, :n] = self.sampler(random, int(n))
+            y[k, :m], b[k, :m] = self.sampler(random, int(m))
+        # Rounded first, so that a plan belongs to the very points that a float32 model sees.
+        return (
+            torch.from_numpy(x.astype(np.float32)),
+            torch.from_numpy(a),
+            torch.from_numpy(y.astype(np.float32)),
+            torch.from_numpy(b),
+        )
+
     def sample(
         self,
         count: int,
@@ -136,25 +160,12 @@ class CouplingSystem:
         >>> len(pairs), bool(torch.allclose(pairs.plan.sum(2), pairs.a))
         (3, True)
         """
-        low, high = sizes
-        if count < 1 or not 1 <= low <= high:
-            raise ValueError(f"sample: expected count >= 1 and sizes 1 <= low <= high, got {count} and {sizes}")
-        random = np.random.default_rng([seed, count, low, high])
-        x = np.zeros((count, high, self.dim))
-        y = np.zeros((count, high, self.dim))
-        a = np.zeros((count, high))
-        b = np.zeros((count, high))
-        for k in range(count):
-            n, m = random.integers(low, high + 1, 2)
-            x[k, :n], a[k, :n] = self.sampler(random, int(n))
-            y[k, :m], b[k, :m] = self.sampler(random, int(m))
-        # Rounded first, so that the plan belongs to the very points that a float32 model sees.
-        tensors = [torch.from_numpy(array) for array in (x.astype(np.float32), a, y.astype(np.float32), b)]
+        clouds = self.clouds(count, sizes, seed=seed)
         plans = [
-            self.plan(*(tensor[start : start + batch] for tensor in tensors), epsilon=epsilon)
+            self.plan(*(tensor[start : start + batch] for tensor in clouds), epsilon=epsilon)
             for start in range(0, count, batch)
         ]
-        return Pairs(*tensors, torch.cat(plans))
+        return Pairs(*clouds, torch.cat(plans))
 
 
 SYSTEMS: dict[str, CouplingSystem] = {}

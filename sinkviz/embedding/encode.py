@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -135,9 +136,7 @@ def read(
         position += count
         done += sum(len(ids) for _, _, ids in batch)
         if progress:
-            progress(
-                done / total, f"Embedding, {position if position < len(jobs) else len(jobs)} of {len(jobs)}"
-            )
+            progress(done / total, f"Embedding: {done:,} of {total:,} tokens")
     return [
         Reading(tokens=tokens, states=state, windows=len(start))
         for tokens, state, start in zip(tokenised, states, starts, strict=True)
@@ -148,14 +147,13 @@ def atom_means(tokens: Tokens, pieces: NDArray[np.floating]) -> Points:
     """Return the vectors of atoms: means of their pieces' vectors, shape (atoms, …), float32."""
     if all(len(parts) == 1 for parts in tokens.pieces):
         return np.ascontiguousarray(pieces[[parts[0] for parts in tokens.pieces]], dtype=np.float32)
-    return np.stack([pieces[parts].mean(axis=0, dtype=np.float64) for parts in tokens.pieces]).astype(
-        np.float32
-    )
+    means = [pieces[parts].mean(axis=0, dtype=np.float64) for parts in tokens.pieces]
+    return np.asarray(np.stack(means), dtype=np.float32)
 
 
 def _centred(points: Points) -> Points:
     exact = points.astype(np.float64)
-    return (exact - exact.mean(axis=0)).astype(np.float32)
+    return np.asarray(exact - exact.mean(axis=0), dtype=np.float32)
 
 
 def _unit_of(unit: str) -> Unit:
@@ -182,14 +180,10 @@ def _measure(
             "overlapping windows, each token in the one where it is most central."
         )
     notes += tokens.notes
-    atoms = {"token": len(tokens), "word": len(tokens.word_spans), "sentence": len(tokens.sentence_spans)}[
-        unit
-    ]
+    atoms = {"token": len(tokens), "word": len(tokens.word_spans), "sentence": len(tokens.sentence_spans)}[unit]
     moved = centre and atoms > 1
     if centre and not moved:
-        notes.append(
-            f"Not centred: the text is a single {unit}, and subtracting the mean would leave nothing."
-        )
+        notes.append(f"Not centred: the text is a single {unit}, and subtracting the mean would leave nothing.")
     if moved:
         points = _centred(points)
     measure = Measure(
@@ -300,10 +294,7 @@ def embed_batch(
     loaded = load_model(model, device=device, allow_external=allow_external, progress=progress)
     number = loaded.info.layer(layer)
     readings = read(loaded, texts, [number], window=window, progress=progress)
-    return [
-        _measure(reading, number, loaded, unit=chosen, weights="uniform", centre=centre)
-        for reading in readings
-    ]
+    return [_measure(reading, number, loaded, unit=chosen, weights="uniform", centre=centre) for reading in readings]
 
 
 def hidden_layers(
@@ -334,15 +325,11 @@ def hidden_layers(
     """
     chosen = _unit_of(unit)
     loaded = load_model(model, device=device, allow_external=allow_external, progress=progress)
-    numbers = (
-        range(loaded.info.layers + 1) if layers is None else [loaded.info.layer(layer) for layer in layers]
-    )
+    numbers = range(loaded.info.layers + 1) if layers is None else [loaded.info.layer(layer) for layer in layers]
     if not numbers:
         raise ValueError("layers: expected at least one layer, got an empty list")
     (reading,) = read(loaded, [text], numbers, window=window, progress=progress)
-    return [
-        _measure(reading, number, loaded, unit=chosen, weights=weights, centre=centre) for number in numbers
-    ]
+    return [_measure(reading, number, loaded, unit=chosen, weights=weights, centre=centre) for number in numbers]
 
 
 @dataclass(frozen=True, eq=False)
@@ -366,7 +353,7 @@ class Projections:
     @property
     def scale(self) -> float:
         """What the model multiplies ⟨query, key⟩ by: 1 / sqrt(dimension of a head)."""
-        return float(self.query.shape[-1]) ** -0.5
+        return 1.0 / math.sqrt(self.query.shape[-1])
 
 
 def attention_projections(
@@ -380,10 +367,10 @@ def attention_projections(
     allow_external: bool | None = None,
     progress: Progress | None = None,
 ) -> Projections:
-    """Return the query and key projections of one layer of the embedding model: q = W_Q h + b_Q, k = W_K h + b_K.
+    """Return queries and keys as one layer of the embedding model computes them: W_Q h + b_Q and W_K h + b_K.
 
-    Here h is hidden state `layer` − 1. For two texts, the query of one and the key of the other score pairs as the
-    model would if they stood in one input.
+    Here h is hidden state `layer` − 1. For two texts, the queries of one and the keys of the other score pairs with
+    the model's own weights.
 
     Args:
         layer: transformer layer, 1 to the number of layers.
@@ -408,12 +395,8 @@ def attention_projections(
         )
     if isinstance(layer, bool) or not isinstance(layer, int) or not 1 <= layer <= info.layers:
         raise ValueError(f"layer: expected a whole number from 1 to {info.layers}, got {layer!r}")
-    if head is not None and (
-        isinstance(head, bool) or not isinstance(head, int) or not 0 <= head < info.heads
-    ):
-        raise ValueError(
-            f"head: expected a whole number from 0 to {info.heads - 1}, or None for all, got {head!r}"
-        )
+    if head is not None and (isinstance(head, bool) or not isinstance(head, int) or not 0 <= head < info.heads):
+        raise ValueError(f"head: expected a whole number from 0 to {info.heads - 1}, or None for all, got {head!r}")
     import torch
 
     (reading,) = read(loaded, [text], [layer - 1], window=window, progress=progress)

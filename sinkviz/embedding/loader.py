@@ -20,7 +20,7 @@ from sinkviz.embedding.registry import (
 )
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedTokenizerBase
 
 Progress = Callable[[float, str], None]
 """Called with the share that is done, 0 to 1, and a plain line saying what is being done."""
@@ -48,7 +48,7 @@ class LoadedModel:
 
     info: ModelInfo
     tokenizer: PreTrainedTokenizerBase
-    encoder: PreTrainedModel
+    encoder: Any
     device: str
     notes: tuple[str, ...] = ()
     tokenizer_lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -59,7 +59,7 @@ class LoadedModel:
         """Whether the encoder is a stack of BERT layers, whose parts can be reached one by one."""
         return type(self.encoder).__name__ in _LAYERED
 
-    def up_to(self, layer: int) -> PreTrainedModel | None:
+    def up_to(self, layer: int) -> Any | None:
         """Return an encoder of the first `layer` layers that shares all weights, or None where that is unknown.
 
         Its last hidden state is hidden state `layer` of the whole model, without the work of the layers above.
@@ -76,7 +76,7 @@ class LoadedModel:
             stack._modules["layer"] = nn.ModuleList(list(self.encoder.encoder.layer)[:layer])
             short._modules["encoder"] = stack
             self._shortened[layer] = short
-        return self._shortened[layer]  # type: ignore[no-any-return]
+        return self._shortened[layer]
 
 
 def _shallow(module: Any) -> Any:
@@ -111,9 +111,7 @@ def choose_device(device: str = "auto") -> str:
     )
     if missing:
         has = ["cpu", *(f"cuda:{k}" for k in range(torch.cuda.device_count())), *(["mps"] if mps else [])]
-        raise ValueError(
-            f'device: expected "auto" or one that this machine has ({", ".join(has)}), got {device!r}'
-        )
+        raise ValueError(f'device: expected "auto" or one that this machine has ({", ".join(has)}), got {device!r}')
     return str(asked)
 
 
@@ -130,14 +128,12 @@ def verify(path: Path, expected: str, what: str) -> None:
         ValueError: the file is missing or is not the published one.
     """
     if not path.is_file():
-        raise ValueError(
-            f"{what}: expected the file {path.name} in {path.parent}, got none; install it again"
-        )
+        raise ValueError(f"{what}: expected the file {path.name} in {path.parent}, got none; install it again")
     found = sha256_of(path)
     if found != expected:
         raise ValueError(
-            f"{what}: expected {path.name} with SHA-256 {expected}, got {found} in {path.parent}; the weights are "
-            "not the published ones, install them again"
+            f"{what}: expected {path.name} with SHA-256 {expected}, got {found} in {path.parent}; the file is "
+            "damaged or not the published one; remove it and install it again"
         )
 
 
@@ -222,20 +218,28 @@ def _from_folder(info: ModelInfo, folder: Path, device: str, notes: tuple[str, .
     from transformers import AutoModel, AutoTokenizer
     from transformers.utils import logging as transformers_logging
 
-    transformers_logging.disable_progress_bar()
-    tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
-    encoder = AutoModel.from_pretrained(
-        str(folder), local_files_only=True, trust_remote_code=False, use_safetensors=True
-    )
+    verbosity = transformers_logging.get_verbosity()
+    # A pooler that the file has and hidden states do not need is no news for the user.
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+        encoder = AutoModel.from_pretrained(
+            str(folder),
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=True,
+            add_pooling_layer=False,
+        )
+    finally:
+        transformers_logging.set_verbosity(verbosity)
     found = (encoder.config.num_hidden_layers, encoder.config.hidden_size)
     if found != (info.layers, info.dimension):
         raise ValueError(
             f"{info.name}: expected {info.layers} layers of {info.dimension} dimensions, got {found[0]} of {found[1]} "
             f"in {folder}"
         )
-    return LoadedModel(
-        info=info, tokenizer=tokenizer, encoder=encoder.to(device).eval(), device=device, notes=notes
-    )
+    return LoadedModel(info=info, tokenizer=tokenizer, encoder=encoder.to(device).eval(), device=device, notes=notes)
 
 
 def _load_external(name: str, device: str) -> LoadedModel:
@@ -251,8 +255,7 @@ def _load_external(name: str, device: str) -> LoadedModel:
             local_files_only=folder.is_dir(),
             model_kwargs={"use_safetensors": True},
         )
-        module = whole[0]
-        encoder = module.auto_model
+        encoder: Any = whole[0].auto_model
         tokenizer = whole.tokenizer
     except (OSError, RuntimeError, ValueError, ImportError, AttributeError, KeyError, TypeError) as error:
         reason = " ".join(str(error).split())

@@ -61,6 +61,14 @@ class ModelInfo:
         return layer
 
 
+# fmt: off
+_MULTILINGUAL_SCRIPTS = frozenset((
+    "Latin", "Cyrillic", "Greek", "Armenian", "Georgian", "Hebrew", "Arabic", "Devanagari", "Bengali", "Gurmukhi",
+    "Gujarati", "Oriya", "Tamil", "Telugu", "Kannada", "Malayalam", "Sinhala", "Thai", "Lao", "Myanmar", "Khmer",
+    "Ethiopic", "Han", "Hiragana", "Katakana", "Hangul",
+))
+# fmt: on
+
 _KNOWN = (
     ModelInfo(
         name=DEFAULT_MODEL,
@@ -85,10 +93,7 @@ _KNOWN = (
         positions=512,
         licence="MIT",
         languages=frozenset(LANGUAGES),
-        scripts=frozenset(
-            "Latin Cyrillic Greek Armenian Georgian Hebrew Arabic Devanagari Bengali Gurmukhi Gujarati Oriya Tamil "
-            "Telugu Kannada Malayalam Sinhala Thai Lao Myanmar Khmer Ethiopic Han Hiragana Katakana Hangul".split()
-        ),
+        scripts=_MULTILINGUAL_SCRIPTS,
         hub_id="intfloat/multilingual-e5-small",
     ),
 )
@@ -207,7 +212,5 @@ def language_notice(text: str, model: str = DEFAULT_MODEL) -> LanguageNotice | N
         None,
     )
     trained = "English" if info.languages == {"en"} else "other languages"
-    message = (
-        f"This text looks like {what}. {info.name} was trained on {trained}: its couplings mean little here."
-    )
+    message = f"This text looks like {what}. {info.name} was trained on {trained}: its couplings mean little here."
     return LanguageNotice(message=message, language=language, suggested_model=suggested)

@@ -1,4 +1,4 @@
-"""Pieces of a tokenizer as atoms of the text: spans that are slices, words that own them, nothing lost or doubled."""
+"""Pieces of a tokenizer as atoms of the text: every span a slice, every character of a word shown once."""
 
 from __future__ import annotations
 
@@ -161,6 +161,7 @@ def tokenise(text: str | Sequence[str], tokenizer: PreTrainedTokenizerBase, *, n
     coded = tokenizer(
         whole,
         add_special_tokens=False,
+        split_special_tokens=True,  # "[SEP]" in a pasted text is text
         return_offsets_mapping=True,
         return_attention_mask=False,
         verbose=False,
@@ -184,13 +185,11 @@ def tokenise(text: str | Sequence[str], tokenizer: PreTrainedTokenizerBase, *, n
             f"{len(missing)} of {len(owners) + len(missing)} words have no token in this model and take no part: "
             f"{_examples(whole, missing)}."
         )
-    unknown_id = tokenizer.unk_token_id
-    unknown = [
-        spans[k] for k, parts in enumerate(pieces) if unknown_id is not None and ids[parts[0]] == unknown_id
-    ]
+    meaningless = set(tokenizer.all_special_ids)  # the unknown token, or "<s>" where somebody wrote that
+    unknown = [span for span, parts in zip(spans, pieces, strict=True) if ids[parts[0]] in meaningless]
     if unknown:
         notes.append(
-            f"{len(unknown)} of {len(spans)} tokens are unknown to this model, which sees the same blank mark for "
+            f"{len(unknown)} of {len(spans)} tokens are unknown to this model, which sees the same mark for "
             f"each of them: {_examples(whole, unknown)}."
         )
     return Tokens(

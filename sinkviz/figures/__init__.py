@@ -35,7 +35,7 @@ _HOME = {
     "side_by_side": "frame",
     "strongest_pairs": "pairs",
 }
-__all__ = list(_HOME)  # noqa: PLE0604
+__all__ = list(_HOME)
 
 
 def __getattr__(name: str) -> object:

@@ -49,7 +49,8 @@ def epsilon_curves(
         width, height: pixels; by default the width follows the page.
 
     Raises:
-        ValueError: an empty path, an ε or a mark that is not > 0, couplings of different shape, no or unknown quantities.
+        ValueError: an empty path, an ε or a mark that is not > 0, couplings of different shape, no quantities
+            or unknown ones.
     """
     colours = palette(theme)
     if not path:
@@ -71,7 +72,8 @@ def epsilon_curves(
     layout = sheet(
         colours,
         title="What ε does",
-        subtitle=f"{name(path[0]).lower()}" + (f" and {name(attention[0]).lower()}" if attention else "")
+        subtitle=f"{name(path[0]).lower()}"
+        + (f" and {name(attention[0]).lower()}" if attention else "")
         + " of the same scores",
         height=height,
         width=width,

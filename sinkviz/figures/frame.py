@@ -66,11 +66,11 @@ def sheet(colours: Palette, *, title: str, subtitle: str, height: int, width: in
             "x": 0,
             "xref": "container",
             "xanchor": "left",
-            "y": 1 - 11 / height,
+            "y": 1,
             "yref": "container",
             "yanchor": "top",
             "automargin": False,
-            "pad": {"l": 14},
+            "pad": {"l": 14, "t": 26},
         },
         "font": {"family": FONT, "size": FONT_SIZE, "color": colours.text},
         "paper_bgcolor": colours.card,
@@ -161,5 +161,3 @@ def missing(coupling: Coupling) -> str:
     """Return how much of the mass misses the target's weights, in words; below 0.01 % it is the solver's tolerance."""
     share = coupling.received_distance
     return f"{percent(share) if share >= 1e-4 else '< 0.01 %'} of the mass misses the target's weights"
-
-

@@ -11,8 +11,6 @@ import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 
-import regex
-
 ELLIPSIS = "…"
 DISPLAY_LIMIT = 18.0
 LINE_LIMIT = 60
@@ -25,8 +23,8 @@ _VISIBLE = {
     ord("\t"): "⇥",
     0x7F: "\u2421",
     # Directional marks that reach beyond the token would turn its neighbours round.
-    **{code: "\ufffd" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))},
-    **{code: "\ufffd" for code in range(0x80, 0xA0) if code != 0x85},
+    **dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd"),
+    **dict.fromkeys((*range(0x80, 0x85), *range(0x86, 0xA0)), "\ufffd"),
 }
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _FIRST_STRONG_ISOLATE, _POP_ISOLATE = "\u2068", "\u2069"
@@ -77,13 +75,16 @@ def elide(text: str, limit: float = DISPLAY_LIMIT) -> str:
     budget = limit * 0.6
     if text_width(text) <= budget:
         return text
+    from icu4py.breakers import CharacterBreaker
+
     budget -= 0.6
     kept: list[str] = []
-    for match in regex.finditer(r"\X", text):
-        budget -= text_width(match.group())
+    # No grapheme that fits is anywhere near this long; a token may have 100,000 characters.
+    for cluster in CharacterBreaker(text[: 64 * int(limit + 1)], "root"):
+        budget -= text_width(cluster)
         if budget < -1e-9:
             break
-        kept.append(match.group())
+        kept.append(cluster)
     return "".join(kept) + ELLIPSIS
 
 

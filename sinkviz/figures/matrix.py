@@ -17,8 +17,8 @@ from sinkviz.figures.frame import (
     finished,
     missing,
     name,
-    noun,
     note,
+    noun,
     regularisation,
     sheet,
     subtitle,
@@ -85,9 +85,9 @@ def heatmap(
 
     Args:
         coupling: what is drawn; shape (n, m).
-        colour: "mass" for P_ij as a share of the whole, or "lift" for log P_ij/(a_i b_j) in nat: 0, the background
-            of the page, is independence; cells without mass (−∞) have a grey of their own. The lift of a null cell is the atom's share of all mass without
-            partner over its weight.
+        colour: "mass" for P_ij as a share of the whole, or "lift" for log P_ij/(a_i b_j) in nat. Lift 0, the
+            background of the page, is independence; cells without mass (−∞) have a grey of their own. The lift of a
+            null cell is the atom's share of all mass without partner over its weight.
         scale: the scale to share with other panels; the coupling's own by default.
         theme: "light" or "dark".
         width, height: pixels; by default the width follows the page and the height the number of rows.
@@ -489,9 +489,7 @@ def _bars(
     ]
 
 
-def _ticks(
-    colours: Palette, values: Matrix, xaxis: str, yaxis: str, across: bool, label: str, legend: bool
-) -> Json:
+def _ticks(colours: Palette, values: Matrix, xaxis: str, yaxis: str, across: bool, label: str, legend: bool) -> Json:
     """Return short marks at `values`, one for each atom, as one broken line."""
     along: list[float | None] = []
     at: list[float | None] = []

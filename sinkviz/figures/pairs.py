@@ -8,10 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sinkviz.coupling import Coupling
-from sinkviz.figures.labels import count, percent
+from sinkviz.figures.labels import count, full, percent
 
 DEFAULT_SHARE = 0.7
 DEFAULT_LIMIT = 400
+NO_PARTNER = "no partner"
+PAIR_HOVER = (
+    "<b>%{customdata[0]}</b> → <b>%{customdata[1]}</b><br>mass %{customdata[2]:.3~g} % of the whole<extra></extra>"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +55,14 @@ class Pairs:
         if self.needed > len(self):
             line += f" (limit reached; {percent(self.wanted)} needs {count(self.needed)})"
         return line
+
+    def facts(self, coupling: Coupling) -> list[list[object]]:
+        """Return for each pair what is said on hover: both tokens whole, escaped, and the mass in per cent."""
+        rows, columns = coupling.source.labels, coupling.target.labels
+        return [
+            [full(rows[i]) if i >= 0 else NO_PARTNER, full(columns[j]) if j >= 0 else NO_PARTNER, 100 * mass]
+            for i, j, mass in zip(self.source.tolist(), self.target.tolist(), self.mass.tolist(), strict=True)
+        ]
 
 
 def strongest_pairs(coupling: Coupling, share: float = DEFAULT_SHARE, limit: int = DEFAULT_LIMIT) -> Pairs:

@@ -10,14 +10,15 @@ from sinkviz.coupling import Coupling
 from sinkviz.figures import descriptions
 from sinkviz.figures.frame import Json, axis, finished, name, note, regularisation, sheet
 from sinkviz.figures.labels import count, elide, full, percent, text_width, tick, visible
-from sinkviz.figures.pairs import DEFAULT_SHARE, Pairs, strongest_pairs
+from sinkviz.figures.pairs import DEFAULT_SHARE, PAIR_HOVER, Pairs, strongest_pairs
 from sinkviz.figures.palette import SMALL_FONT_SIZE, Palette, ThemeName, palette, translucent
 from sinkviz.figures.scale import Scale, shared_scale
 from sinkviz.projection import Projection
 
 LARGEST_MARK = 24.0
-"""Diameter in pixels of a mark that carries the most mass on the scale; areas are in proportion to the mass."""
+"""Diameter in pixels of the largest mark; areas are in proportion to the mass."""
 MOST_LABELS = 160
+MOST_LABELS_3D = 60
 _EYE = (1.25, 1.25, 0.8)
 DEFAULT_CLOUD_LIMIT = 300
 _CLASSES = ((0.5, 6.0, 0.8), (0.25, 3.6, 0.65), (0.125, 2.0, 0.5), (0.0, 1.0, 0.35))
@@ -74,7 +75,10 @@ def clouds(
     pairs = strongest_pairs(coupling, share, limit)
     space = projection.dimensions == 3
     # Half the width of the page is a good guess where the browser decides.
-    frame = (width or 620) - 32, height - 176
+    frame = (width or 620) - 32.0, height - 176.0
+    if space:
+        # The box turns within the frame and is seen from a distance.
+        frame = 0.6 * frame[0], 0.6 * frame[1]
     sizes = _sizes(coupling, scale, space)
     places, drawn = _label_places(coupling, projection, pairs, np.concatenate(sizes[:2]), frame)
     data = [
@@ -98,6 +102,8 @@ def clouds(
     ]
     if space:
         layout["scene"] = {
+            # Plotly's 3-D text shows entities as they are spelled; annotations are drawn like all other text.
+            "annotations": _floating(coupling, projection, places, np.concatenate(sizes[:2]), colours),
             **{f"{letter}axis": _side(colours, title) for letter, title in zip("xyz", titles, strict=True)},
             "aspectmode": "data",
             "bgcolor": colours.card,
@@ -108,7 +114,7 @@ def clouds(
         both = np.concatenate([projection.source, projection.target])
         layout["xaxis"] = _flat(colours, titles[0], both[:, 0], 0.06)
         layout["yaxis"] = {**_flat(colours, titles[1], both[:, 1], 0.08), "scaleanchor": "x", "scaleratio": 1}
-    layout["legend"].update({"x": 0, "xanchor": "left", "y": 0 if space else -24 / frame[1], "yanchor": "top"})
+    layout["legend"].update({"x": 0, "xanchor": "left", "y": 0 if space else -24 / (height - 176), "yanchor": "top"})
     foot_note = pairs.sentence
     if drawn < sum(shape):
         foot_note += f" · {count(drawn)} of {count(sum(shape))} labels drawn, the rest on hover"
@@ -155,8 +161,10 @@ def _trace(projection: Projection, points: Points, **options: object) -> Json:
 
 def _sizes(coupling: Coupling, scale: Scale, space: bool) -> tuple[Points, Points, Points]:
     """Return the diameters in pixels of discs, filled squares and outlines; areas are in proportion to the mass."""
-    largest = LARGEST_MARK * (0.6 if space else 1.0)
-    whole = max(scale.given, scale.received)
+    count_of_atoms = sum(coupling.shape)
+    # Crowded clouds get smaller marks; equal weights half the largest diameter, so that a hub has room to grow.
+    largest = LARGEST_MARK * (0.6 if space else 1.0) * min(1.0, max(0.5, (40 / count_of_atoms) ** 0.5))
+    whole = max(scale.given, scale.received, 8 / count_of_atoms)
 
     def diameters(mass: Points) -> Points:
         return np.asarray(largest * np.sqrt(np.clip(mass / whole, 0.0, 1.0)))
@@ -177,10 +185,17 @@ def _atoms(
     mass = coupling.given if source else coupling.received
     labels = measure.labels
     verb = "gives" if source else "receives"
+    flat = projection.dimensions == 2
+    text = {
+        "text": [tick(label) if place else "" for label, place in zip(labels, places, strict=True)],
+        "textposition": [place or "middle right" for place in places],
+        "textfont": {"size": SMALL_FONT_SIZE + 1, "color": colours.source_text if source else colours.target_text},
+        "cliponaxis": False,
+    }
     return _trace(
         projection,
         projection.source if source else projection.target,
-        mode="markers+text",
+        mode="markers+text" if flat else "markers",
         name=f"source {measure.unit}" if source else f"target {measure.unit}: mass received",
         marker={
             "symbol": "circle" if source else "square",
@@ -190,18 +205,43 @@ def _atoms(
             "line": {"width": 0},
             "opacity": 1,
         },
-        text=[tick(label) if place else "" for label, place in zip(labels, places, strict=True)],
-        textposition=[place or "middle right" for place in places],
-        textfont={
-            "size": SMALL_FONT_SIZE + 1,
-            "color": colours.source_text if source else colours.target_text,
-        },
+        **(text if flat else {}),
         customdata=[
             [full(label), 100 * float(mass[k]), 100 * float(measure.weights[k])] for k, label in enumerate(labels)
         ],
         hovertemplate=f"<b>%{{customdata[0]}}</b><br>{verb} %{{customdata[1]:.3~g}} %, "
         "weight %{customdata[2]:.3~g} %<extra></extra>",
     )
+
+
+def _floating(
+    coupling: Coupling, projection: Projection, places: list[str | None], diameters: Points, colours: Palette
+) -> list[Json]:
+    sides = {place: (x, y) for place, x, y in _PLACES}
+    labels = [*coupling.source.labels, *coupling.target.labels]
+    at = np.concatenate([projection.source, projection.target]).tolist()
+    floating: list[Json] = []
+    for k, place in enumerate(places):
+        if place is None:
+            continue
+        across, down = sides[place]
+        away = float(diameters[k]) / 2 + 2
+        floating.append(
+            {
+                "text": tick(labels[k]),
+                **dict(zip("xyz", at[k], strict=True)),
+                "showarrow": False,
+                "xanchor": {1: "left", 0: "center", -1: "right"}[across],
+                "yanchor": {1: "top", 0: "middle", -1: "bottom"}[down],
+                "xshift": across * away,
+                "yshift": -down * away,
+                "font": {
+                    "size": SMALL_FONT_SIZE + 1,
+                    "color": colours.source_text if k < coupling.shape[0] else colours.target_text,
+                },
+            }
+        )
+    return floating
 
 
 def _outlines(coupling: Coupling, projection: Projection, sizes: Points, colours: Palette) -> Json:
@@ -220,9 +260,7 @@ def _outlines(coupling: Coupling, projection: Projection, sizes: Points, colours
     )
 
 
-def _lines(
-    coupling: Coupling, pairs: Pairs, projection: Projection, scale: Scale, colours: Palette
-) -> list[Json]:
+def _lines(coupling: Coupling, pairs: Pairs, projection: Projection, scale: Scale, colours: Palette) -> list[Json]:
     real = (pairs.source >= 0) & (pairs.target >= 0)
     rows, columns, mass = pairs.source[real], pairs.target[real], pairs.mass[real]
     part = mass / scale.mass
@@ -241,27 +279,19 @@ def _lines(
                 "type": "scatter" if projection.dimensions == 2 else "scatter3d",
                 "mode": "lines",
                 "name": f"mass {label}",
-                **{
-                    letter: _broken(start[:, k], end[:, k])
-                    for k, letter in enumerate("xyz"[: projection.dimensions])
-                },
+                **{letter: _broken(start[:, k], end[:, k]) for k, letter in enumerate("xyz"[: projection.dimensions])},
                 "line": {"color": translucent(colours.source, opacity), "width": wide},
                 "hoverinfo": "skip",
             }
         )
-    source_labels, target_labels = coupling.source.labels, coupling.target.labels
     handles = _trace(
         projection,
         0.5 * (projection.source[rows] + projection.target[columns]),
         mode="markers",
         name="pairs",
         marker={"size": 10, "opacity": 0, "color": colours.source},
-        customdata=[
-            [full(source_labels[i]), full(target_labels[j]), 100 * value]
-            for i, j, value in zip(rows.tolist(), columns.tolist(), mass.tolist(), strict=True)
-        ],
-        hovertemplate="<b>%{customdata[0]}</b> → <b>%{customdata[1]}</b><br>mass %{customdata[2]:.3~g} % of the whole"
-        "<extra></extra>",
+        customdata=[fact for fact, drawn in zip(pairs.facts(coupling), real, strict=True) if drawn],
+        hovertemplate=PAIR_HOVER,
         showlegend=False,
     )
     return [*traces, handles]
@@ -317,7 +347,7 @@ def _label_places(
     sides = np.array([(x, y) for _, x, y in _PLACES], dtype=np.float64)
     diagonal = np.abs(sides).sum(axis=1, keepdims=True) == 2
     # Boxes that are taken, as centre and half size: first all marks, then the labels as they are placed.
-    most = min(n + m, MOST_LABELS)
+    most = min(n + m, MOST_LABELS if projection.dimensions == 2 else MOST_LABELS_3D)
     radius = np.maximum(diameters, 2.0) / 2
     centres = np.concatenate([pixels, np.zeros((most, 2))])
     halves = np.concatenate([np.repeat(0.8 * radius[:, None], 2, axis=1), np.zeros((most, 2))])

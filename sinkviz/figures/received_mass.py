@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from sinkviz.coupling import Coupling
 from sinkviz.figures import descriptions
-from sinkviz.figures.frame import Json, axis, finished, missing, name, noun, note, regularisation, sheet, widest
+from sinkviz.figures.frame import Json, axis, finished, missing, name, note, noun, regularisation, sheet, widest
 from sinkviz.figures.labels import full, number, percent, tick
 from sinkviz.figures.matrix import standoff, thinned
 from sinkviz.figures.palette import SMALL_FONT_SIZE, ThemeName, palette, translucent
@@ -73,9 +73,7 @@ def received(
                     "line": {"width": 1, "color": colours.target},
                     "pattern": {"shape": "/", "fgcolor": colours.target, "size": 6, "solidity": 0.25},
                 },
-                "customdata": [
-                    [full(label), 100 * float(coupling.null_target[j])] for j, label in enumerate(labels)
-                ],
+                "customdata": [[full(label), 100 * float(coupling.null_target[j])] for j, label in enumerate(labels)],
                 "hovertemplate": "<b>%{customdata[0]}</b><br>%{customdata[1]:.3~g} % without partner<extra></extra>",
             }
         )
@@ -124,7 +122,7 @@ def received(
         ticktext=[percent(0), percent(scale.received / 2), percent(scale.received)],
         showgrid=True,
         gridcolor=colours.border,
-        title={"text": "mass, % of the whole", "font": {"size": SMALL_FONT_SIZE, "color": colours.muted}},
+        title={"text": "% of the mass", "font": {"size": SMALL_FONT_SIZE, "color": colours.muted}},
         fixedrange=True,
         **standoff(4),
     )
@@ -141,8 +139,7 @@ def _extremes(coupling: Coupling) -> str:
     least, most = descriptions.extremes(coupling)
     labels, weights = coupling.target.labels, coupling.target.weights
     if coupling.received_distance < 1e-4:
-        return f"every {noun(coupling)} receives its weight"
+        verb = "is accounted for" if coupling.mechanism == "partial" else "receives its weight"
+        return f"every {noun(coupling)} {verb}"
     low, high = (float(coupling.received[j] / weights[j]) for j in (least, most))
     return f"{tick(labels[most])}: {number(high)} times its weight · {tick(labels[least])}: {percent(low)} of it"
-
-

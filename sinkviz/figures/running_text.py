@@ -10,9 +10,9 @@ import plotly.graph_objects as go
 
 from sinkviz.coupling import Coupling
 from sinkviz.figures import descriptions
-from sinkviz.figures.frame import NULL_SIGN, Json, axis, finished, missing, name, noun, note, sheet, subtitle
+from sinkviz.figures.frame import NULL_SIGN, Json, axis, finished, missing, name, note, noun, sheet, subtitle
 from sinkviz.figures.labels import direction, elide, full, percent, text_width, tick, visible
-from sinkviz.figures.pairs import DEFAULT_LIMIT, DEFAULT_SHARE, Pairs, strongest_pairs
+from sinkviz.figures.pairs import DEFAULT_LIMIT, DEFAULT_SHARE, PAIR_HOVER, Pairs, strongest_pairs
 from sinkviz.figures.palette import FONT_SIZE, Palette, ThemeName, palette, translucent
 from sinkviz.figures.scale import Scale, shared_scale
 from sinkviz.measure import Measure
@@ -119,9 +119,7 @@ def lines(
     source_y = [text_top + slot.line * _LINE_HEIGHT for slot in top]
     target_y = [goal + slot.line * pitch + 10 for slot in below]
     tints = _tints(colours, pinned_source, pinned_target)
-    shapes, middles = _curves(
-        coupling, pairs, scale, colours, tints, (top, source_y), (below, target_y)
-    )
+    shapes, middles = _curves(pairs, scale, colours, tints, (top, source_y), (below, target_y))
     data = [
         _handles(coupling, pairs, middles),
         *_received(coupling, scale, colours, below, target_y, bar),
@@ -136,9 +134,9 @@ def lines(
         colours,
         title=name(coupling),
         subtitle=subtitle(coupling),
-        height=int(height + 52 + foot),
+        height=int(height + 60 + foot),
         width=width,
-        margin={"l": 0, "r": 0, "t": 52, "b": foot},
+        margin={"l": 0, "r": 0, "t": 60, "b": foot},
     )
     layout["xaxis"] = axis(colours, range=[0, width], visible=False, fixedrange=True)
     layout["yaxis"] = axis(colours, range=[height, 0], visible=False, fixedrange=True)
@@ -156,7 +154,7 @@ def lines(
         ),
         note(
             colours,
-            f"line: mass, {percent(scale.mass)} of the whole at its widest",
+            f"widest line: {percent(scale.mass)} of the mass",
             x=(width - _MARGIN - 34) / width,
             xanchor="right",
             align="right",
@@ -180,7 +178,6 @@ def thickness(mass: float, scale: Scale) -> tuple[float, float]:
 
 
 def _curves(
-    coupling: Coupling,
     pairs: Pairs,
     scale: Scale,
     colours: Palette,
@@ -215,19 +212,6 @@ def _curves(
 
 def _handles(coupling: Coupling, pairs: Pairs, middles: list[tuple[float, float]]) -> Json:
     """Return invisible marks in the middle of the curves that carry what is said on hover."""
-    rows, columns = coupling.source.labels, coupling.target.labels
-    given, received = coupling.given, coupling.received
-    facts = []
-    for i, j, mass in zip(pairs.source.tolist(), pairs.target.tolist(), pairs.mass.tolist(), strict=True):
-        row_share = mass / given[i] if i >= 0 and j >= 0 and given[i] > 0 else mass / coupling.source.weights[i]
-        facts.append(
-            [
-                full(rows[i]) if i >= 0 else "no partner",
-                full(columns[j]) if j >= 0 else "no partner",
-                100 * mass,
-                100 * float(row_share),
-            ]
-        )
     return {
         "type": "scatter",
         "mode": "markers",
@@ -235,9 +219,8 @@ def _handles(coupling: Coupling, pairs: Pairs, middles: list[tuple[float, float]
         "x": [x for x, _ in middles],
         "y": [y for _, y in middles],
         "marker": {"size": 14, "opacity": 0},
-        "customdata": facts,
-        "hovertemplate": "<b>%{customdata[0]}</b> → <b>%{customdata[1]}</b><br>mass %{customdata[2]:.3~g} % of the "
-        "whole<extra></extra>",
+        "customdata": pairs.facts(coupling),
+        "hovertemplate": PAIR_HOVER,
         "showlegend": False,
     }
 
@@ -253,9 +236,7 @@ def _words(
 ) -> Json:
     colour = colours.source_text if side == "source" else colours.target_text
     verb = "gives" if side == "source" else "receives"
-    texts = [
-        f"<b>{tick(label)}</b>" if (side, k) in tints else tick(label) for k, label in enumerate(measure.labels)
-    ]
+    texts = [f"<b>{tick(label)}</b>" if (side, k) in tints else tick(label) for k, label in enumerate(measure.labels)]
     halo = ", ".join([f"0 0 2px {colours.card}"] * 3)
     return {
         "type": "scatter",

@@ -13,7 +13,6 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor
 
-from sinkviz import transport
 from sinkviz.transformer import checkpoints
 from sinkviz.transformer.loss import fenchel_young_loss
 from sinkviz.transformer.model import ModelConfig, SinkhornTransformer
@@ -128,6 +127,11 @@ class Progress:
     def seconds_left(self) -> float | None:
         """Estimate of the time to the end, if there is something to go by."""
         return self.seconds * (self.steps - self.step) / self.step if self.step else None
+
+
+def converged(result: SinkhornResult) -> Tensor:
+    """Return which items of a batch converged, as booleans of the batch's shape."""
+    return torch.as_tensor(result.converged)
 
 
 @torch.no_grad()

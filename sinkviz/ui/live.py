@@ -1,10 +1,9 @@
-"""The live view on a page: solve the ε-path, mount the view, keep its settings, and what stands below it."""
+"""The live view on a page: solve the ε-path, mount the view, keep its settings, and draw what stands below it."""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Mapping
-from functools import cache
 from typing import Any
 from urllib.parse import urlencode
 
@@ -15,17 +14,173 @@ from numpy.typing import NDArray
 from sinkviz.coupling import Coupling
 from sinkviz.measure import Measure
 from sinkviz.ui import state
-from sinkviz.view import settings as view_settings
 
-_SOLVED = "solved_path"
 BELOW = {"links": "Strongest links", "space": "Clouds in 3-D", "figures": "Figures to keep"}
-
-
-def explorer(source: Measure, target: Measure, *, null_cost: float | None) -> None:
-    """Draw the live view of two measures and what belongs to it."""
-    _explorer(source, target, null_cost)
+_LINKS_SHOWN = 200
 
 
 @st.fragment
-def _explorer(source: Measure, target: Measure, null_cost: float | None) -> None:
-    ...
+def explorer(source: Measure, target: Measure, null_cost: float | None) -> None:
+    """Draw the live view of two measures and what belongs to it."""
+    settings = state.view()
+    try:
+        weighted = _weighted(source, target, settings)
+    except ValueError as error:
+        st.session_state["view_problem"] = str(error)
+        weighted = (source, target)
+    problem = st.session_state.pop("view_problem", None)
+    if problem:
+        st.error(problem)
+    path, payload = _solved((source, target), weighted, null_cost, settings)
+    _mount(payload)
+    _below(path, settings)
+
+
+def _weighted(source: Measure, target: Measure, settings: dict[str, Any]) -> tuple[Measure, Measure]:
+    from sinkviz.view.weights import chosen_weights
+
+    chosen = settings["weights"]
+    return (
+        source.with_weights(chosen_weights(source, chosen["source"])),
+        target.with_weights(chosen_weights(target, chosen["target"])),
+    )
+
+
+def _solved(
+    base: tuple[Measure, Measure],
+    weighted: tuple[Measure, Measure],
+    null_cost: float | None,
+    settings: dict[str, Any],
+) -> tuple[Any, bytes]:
+    """Return the ε-path and the payload of the view, solved again only when the problem is another one."""
+    from sinkviz.pipeline import epsilon_path
+    from sinkviz.view import payload
+
+    key = (id(base[0]), id(base[1]), null_cost, repr(settings["weights"]), st.session_state.get("view_epoch", 0))
+    kept = st.session_state.get("solved")
+    if kept is not None and kept[0] == key and kept[1][0] is base[0] and kept[1][1] is base[1]:
+        return kept[2], kept[3]
+    started = time.perf_counter()
+    path = epsilon_path(*weighted, null_cost=null_cost)
+    seconds = time.perf_counter() - started
+    origin = base[0].origin
+    facts = {
+        "model": f"{origin.model}, layer {origin.layer}" if origin.model else "",
+        "device": path.device.upper(),
+        "seconds": seconds,
+        "notes": sorted({note for measure in base for note in measure.origin.notes}),
+    }
+    blob = payload.from_path(path, base=base, settings=settings, facts=facts)
+    st.session_state["solved"] = (key, base, path, blob)
+    return path, blob
+
+
+def current(path: Any, settings: dict[str, Any], *, attention: bool = False) -> Coupling:
+    """Return the coupling that the left panel of the view shows, or the attention that the right one shows."""
+    from sinkviz.pipeline import couple_cost, couple_half_steps
+
+    common: dict[str, Any] = {"epsilon": settings["epsilon"], "null_cost": path.null_cost}
+    if attention:
+        solved = couple_cost(path.cost, path.source, path.target, mechanism="softmax", **common)
+    elif settings["mode"] == "steps" and settings["steps"] != "inf":
+        solved = couple_half_steps(path.cost, path.source, path.target, steps=settings["steps"], **common)
+    elif settings["mode"] == "relaxation" and settings["relaxation"] != "inf" and path.null_cost is None:
+        solved = couple_cost(
+            path.cost,
+            path.source,
+            path.target,
+            mechanism="relaxed",
+            relaxation=settings["relaxation"],
+            **common,
+        )
+    else:
+        mechanism = "sinkhorn" if path.null_cost is None else "partial"
+        solved = couple_cost(path.cost, path.source, path.target, mechanism=mechanism, **common)
+    level = settings["level"] or path.source.unit
+    return solved.coarsen(level)
+
+
+def _mount(payload: bytes) -> None:
+    raise NotImplementedError
+
+
+def _below(path: Any, settings: dict[str, Any]) -> None:
+    st.session_state.setdefault("below", "links")
+    chosen = st.segmented_control(
+        "Below the pictures",
+        list(BELOW),
+        key="below",
+        format_func=lambda key: BELOW[key],
+        required=True,
+        label_visibility="collapsed",
+        persist_state="session",
+    )
+    coupling, attention = current(path, settings), current(path, settings, attention=True)
+    for name, one in (("Coupling", coupling), ("Attention", attention)):
+        if not one.converged and one.status != "half_steps":
+            st.error(
+                f"{name}: the solver stopped before its tolerance ({one.status}). Errors of the marginals: rows "
+                f"{one.row_error:.1e}, columns {one.column_error:.1e}. A larger ε converges sooner."
+            )
+    if chosen == "links":
+        _links(coupling, attention)
+    elif chosen == "space":
+        _space(coupling, attention)
+    else:
+        _figures(path, coupling, attention)
+
+
+def _links(coupling: Coupling, attention: Coupling) -> None:
+    import pandas as pd
+
+    columns = st.columns(2)
+    for column, name, one in zip(columns, ("Coupling", "Attention"), (coupling, attention), strict=True):
+        links = one.top_links(_LINKS_SHOWN)
+        table = pd.DataFrame(
+            {
+                "source": [link.source_label for link in links],
+                "target": [link.target_label for link in links],
+                "mass, %": [100 * link.mass for link in links],
+                "share of source, %": [100 * link.share_of_row for link in links],
+                "share of target, %": [100 * link.share_of_column for link in links],
+                "lift, ×": [math.exp(link.lift) for link in links],
+            }
+        )
+        with column:
+            st.caption(f"{name}: the {len(links):,} strongest of {one.plan.size:,} pairs")
+            st.dataframe(
+                table,
+                hide_index=True,
+                height=320,
+                column_config={name: st.column_config.NumberColumn(format="%.3g") for name in table.columns[2:]},
+            )
+
+
+def _theme() -> Any:
+    return "dark" if st.context.theme.type == "dark" else "light"
+
+
+def _space(coupling: Coupling, attention: Coupling) -> None:
+    from sinkviz import figures
+    from sinkviz.projection import shared_projection
+
+    projection = shared_projection(coupling.source, coupling.target, 3)
+    for column, one in zip(st.columns(2), (coupling, attention), strict=True):
+        with column:
+            _chart(figures.clouds(one, projection, theme=_theme()), figures.describe(one))
+
+
+def _figures(path: Any, coupling: Coupling, attention: Coupling) -> None:
+    raise NotImplementedError
+
+
+def _chart(figure: Any, description: str) -> None:
+    st.plotly_chart(figure, theme=None, alt=description, config={"displaylogo": False})
+
+
+def address(base: str, controls: tuple[state.Control, ...], packed: str | None) -> str:
+    """Return the URL of what is on the page; with both texts where `packed` is given."""
+    query = state.query(controls, packed)
+    return f"{base}?{urlencode(query)}" if query else base
+
+

@@ -120,16 +120,23 @@ def read_url(controls: tuple[Control, ...], set_texts: Callable[[str, str], None
     return problems
 
 
-def write_url(controls: tuple[Control, ...], packed: str | None) -> None:
-    """Make the URL say what the page shows; the texts only where `packed` is given."""
-    query = {
-        control.key: str(st.session_state[control.key])
+def query(controls: tuple[Control, ...], packed: str | None) -> dict[str, str]:
+    """Return what the URL says of the page: everything that is not as by default, the texts only where packed."""
+    now = st.session_state
+    result = {
+        control.key: str(now[control.key])
         for control in controls
-        if st.session_state.get(control.key, control.default) != control.default
+        if now.get(control.key, control.default) != control.default
     }
-    query.update(view_settings.to_query(view()))
+    result.update(view_settings.to_query(view()))
     if packed is not None:
-        query[TEXTS] = packed
-    if st.query_params.to_dict() != query:
-        st.query_params.from_dict(query)
-    st.session_state[_WRITTEN] = query
+        result[TEXTS] = packed
+    return result
+
+
+def write_url(controls: tuple[Control, ...], packed: str | None) -> None:
+    """Make the URL say what the page shows."""
+    wanted = query(controls, packed)
+    if st.query_params.to_dict() != wanted:
+        st.query_params.from_dict(wanted)
+    st.session_state[_WRITTEN] = wanted

@@ -1,0 +1,7 @@
+"""`python -m sinkviz`."""
+
+import sys
+
+from sinkviz.cli import main
+
+sys.exit(main())

@@ -1,0 +1,151 @@
+"""`python -m sinkviz approximate`: train against a coupling system and say how near it came."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+PRESETS = ("live", "capacity", "epsilon", "data", "points", "comparison")
+
+
+def _size(text: str) -> tuple[int, int]:
+    try:
+        width, layers = text.lower().split("x")
+        return int(width), int(layers)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected WIDTHxLAYERS such as 32x2, got {text!r}") from None
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to a parser; nothing heavy is loaded."""
+    parser.description = (
+        "Train Sinkhorn Transformers to reproduce a coupling system and measure W1 on pairs they have not seen, beside "
+        "softmax attention of equal size and budget and the independent coupling. Options that are not given keep the "
+        "preset's value."
+    )
+    parser.add_argument("system", nargs="?", help="name of a coupling system, or leave it out to list them")
+    parser.add_argument("--preset", choices=PRESETS, help="a ready experiment to start from")
+    many: dict[str, Any] = {"nargs": "+", "default": None}
+    parser.add_argument("--kinds", metavar="KIND", help="sinkhorn, softmax, independent", **many)
+    parser.add_argument("--sizes", type=_size, metavar="WxL", help="width x layers, e.g. 8x1 32x2", **many)
+    parser.add_argument("--epsilons", type=float, metavar="E", **many)
+    parser.add_argument("--training-sizes", type=int, metavar="N", help="numbers of training pairs", **many)
+    parser.add_argument("--seeds", type=int, metavar="SEED", **many)
+    parser.add_argument("--learning-rates", type=float, metavar="RATE", help="the best on validation is taken", **many)
+    parser.add_argument("--far-points", type=int, metavar="N", help="larger clouds tested besides", **many)
+    pair: dict[str, Any] = {"nargs": 2, "type": int, "metavar": ("LOW", "HIGH"), "default": None}
+    parser.add_argument("--train-points", help="sizes of the clouds trained on", **pair)
+    parser.add_argument("--test-points", help="sizes of the clouds tested on", **pair)
+    for name, what in (
+        ("steps", "optimiser steps of each run"),
+        ("batch", "pairs in a step"),
+        ("search-steps", "steps of each trial of a learning rate"),
+        ("held-out", "test pairs"),
+        ("validation", "validation pairs"),
+        ("far-pairs", "pairs of each larger size"),
+        ("heads", "attention heads"),
+        ("out", "coordinates of Q and K"),
+    ):
+        parser.add_argument(f"--{name}", type=int, default=None, metavar="N", help=what)
+    parser.add_argument("--out-file", type=Path, metavar="FILE", help="write the result as JSON; an unfinished one there is continued")
+    parser.add_argument("--models", type=Path, metavar="FOLDER", help="write the trained models there")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command; returns the exit code: 0 done, 1 stopped or a diverged run, 2 wrong arguments."""
+    from sinkviz.approximation.experiment import Experiment, ExperimentConfig, load_result, preset
+    from sinkviz.approximation.systems import SYSTEMS, get_system
+
+    if not args.system:
+        for system in SYSTEMS.values():
+            print(f"{system.name:16} {system.title}\n{'':16} {system.formula}")
+        return 0
+    try:
+        start = (
+            preset(args.preset, args.system)
+            if args.preset
+            else ExperimentConfig(args.system, epsilons=(get_system(args.system).epsilon,))
+        )
+        chosen: dict[str, Any] = {}
+        for field in dataclasses.fields(ExperimentConfig):
+            value = getattr(args, field.name, None)
+            if field.name != "system" and value is not None:
+                chosen[field.name] = tuple(value) if isinstance(value, list) else value
+        config = dataclasses.replace(start, **chosen)
+        earlier = load_result(args.out_file) if args.out_file and args.out_file.exists() else None
+        if earlier is not None and earlier.config != config:
+            print(
+                f"{args.out_file} holds another experiment ({earlier.config.command}); choose another file",
+                file=sys.stderr,
+            )
+            return 2
+        experiment = Experiment(config, result=earlier)
+    except ValueError as error:
+        print(str(error), file=sys.stderr)
+        return 2
+    show = sys.stderr.isatty() and not args.quiet
+    last, done = 0.0, len(experiment.rows)
+    report = None
+    try:
+        for report in experiment.run():
+            if args.out_file and len(report.result.rows) > done:
+                done = len(report.result.rows)
+                report.result.save(args.out_file)
+            now = time.monotonic()
+            if show and now - last > 0.2:
+                last = now
+                left = report.seconds_left
+                rest = "" if left is None else f", about {left:.0f} s left"
+                print(f"\r\x1b[K{report.share:4.0%} {report.label}{rest}", end="", file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        experiment.stop()
+    if show:
+        print("\r\x1b[K", end="", file=sys.stderr)
+    result = experiment.result()
+    if args.out_file:
+        result.save(args.out_file)
+    if args.models:
+        for cell, model in experiment.models.items():
+            name = f"{config.system}-{cell.kind}-{cell.width}x{cell.layers}-e{cell.epsilon:g}-n{cell.training_size}-s{cell.seed}"
+            model.save(args.models / f"{name}.safetensors", about={"title": cell.label, "command": config.command})
+    if args.json:
+        print(json.dumps(result.as_dict(), allow_nan=False, ensure_ascii=False))
+    else:
+        print(table(result))
+    if not result.complete:
+        print("not finished; the same command with --out-file goes on from here", file=sys.stderr)
+        return 1
+    return 1 if any(row.status == "diverged" for row in result.rows) else 0
+
+
+def table(result: Any) -> str:
+    """Return an `ExperimentResult` as lines of text: each group over its seeds, then the ratios."""
+
+    def interval(value: Any, digits: int = 4) -> str:
+        half = "" if value.high is None else f" ± {value.high - value.mean:.{digits}f}"
+        return f"{value.mean:.{digits}f}{half}"
+
+    lines = [f"{'model':34} {'parameters':>10} {'mean W1':>18} {'largest W1 seen':>20}"]
+    for group in result.summaries():
+        name = (
+            group.kind
+            if group.kind == "independent"
+            else f"{group.kind} {group.width}x{group.layers}, {group.training_size} pairs"
+        )
+        name += f", ε {group.epsilon:g}"
+        lines.append(f"{name:34} {group.parameters:10,} {interval(group.mean):>18} {interval(group.largest):>20}")
+        for points, mean in group.far_mean.items():
+            lines.append(f"{f'  {points} points':34} {'':10} {interval(mean):>18} {interval(group.far_largest[points]):>20}")
+        if group.diverged:
+            lines.append(f"  {group.diverged} of its runs diverged")
+    for cell, ratio in result.ratios():
+        span = "" if ratio.low is None else f" ({ratio.low:.1f} to {ratio.high:.1f})"
+        lines.append(f"softmax over Sinkhorn, {cell.width}x{cell.layers}, ε {cell.epsilon:g}: {ratio.mean:.1f} times{span}")
+    return "\n".join(lines)
