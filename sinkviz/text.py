@@ -119,9 +119,7 @@ def _visible(text: str, segments: Iterable[Span]) -> list[Span]:
         segment = text[start:end]
         if is_blank(segment):
             continue
-        spans.append(
-            (start + len(segment) - len(segment.lstrip()), end - len(segment) + len(segment.rstrip()))
-        )
+        spans.append((start + len(segment) - len(segment.lstrip()), end - len(segment) + len(segment.rstrip())))
     return spans
 
 
@@ -169,9 +167,7 @@ def sentence_spans(text: str, language: str | None = None) -> list[Span]:
     return _visible(text, segments)
 
 
-def join_words(
-    words: Sequence[str], *, name: str = "words", limit: int = MAX_CHARACTERS
-) -> tuple[str, list[Span]]:
+def join_words(words: Sequence[str], *, name: str = "words", limit: int = MAX_CHARACTERS) -> tuple[str, list[Span]]:
     """Return the words joined by blanks, and the span of each word as it stands.
 
     Raises:
@@ -188,9 +184,7 @@ def join_words(
         if not isinstance(word, str):
             raise ValueError(f"{name}: expected strings, got {type(word).__name__} at position {index}")
         if is_blank(word):
-            raise ValueError(
-                f"{name}: expected visible words, got {word!r} at position {index}; leave it out"
-            )
+            raise ValueError(f"{name}: expected visible words, got {word!r} at position {index}; leave it out")
         spans.append((start, start + len(word)))
         start += len(word) + 1
     if not spans:

@@ -495,7 +495,8 @@ def evaluate(
 
     Args:
         gold: the pairs to report on.
-        model, layer, centre: as in `sinkviz.embed`; the model's default layer if None.
+        model, layer, centre: as in `sinkviz.embed`; without a model the multilingual one if the set names a language
+            other than English, else the default one; without a layer the model's default.
         orders: weights of word order that every method may choose among, in units of the cost's scale; 0 leaves it
             out.
         method_names: names from `methods()`.

@@ -633,3 +633,14 @@ def combine(name: str, sets: Sequence[GoldSet]) -> GoldSet:
     """Return one set of all pairs of some sets."""
     licences = dict.fromkeys(gold.licence for gold in sets if gold.licence)
     return GoldSet(name, tuple(pair for gold in sets for pair in gold.pairs), "; ".join(licences))
+
+
+def mini_gold() -> GoldSet:
+    """Return the set that comes with sinkviz: short pairs in eight languages, linked by hand, CC0.
+
+    >>> len(mini_gold().languages)
+    8
+    """
+    from sinkviz.resources import asset_path
+
+    return parse_gold(asset_path("mini-gold.json").read_bytes(), name="mini-gold.json")

@@ -167,6 +167,24 @@ def _cost(batch: CosineBatch, order: float) -> tuple[NDArray[np.float64], NDArra
     return cost, unit, cost.sum((1, 2)) / cells
 
 
+def null_margin(batch: CosineBatch, settings: ScoreSettings, null_cost: float) -> float:
+    """Return the margin that stands for a price of having no partner, for a batch of one pair.
+
+    Args:
+        null_cost: in the units of the cost, as in `sinkviz.couple`.
+
+    Raises:
+        ValueError: a price that is not finite, or a mechanism without a null partner.
+    """
+    if not np.isfinite(null_cost):
+        raise ValueError(f"null_cost: expected a finite number in the units of the cost, got {null_cost}")
+    if settings.score not in ("partial", "softmax", "bidirectional"):
+        raise ValueError(f'null_cost: there is no null partner in mechanism "{settings.score}"')
+    _, unit, mean = _cost(batch, settings.order)
+    dearest = 2 * null_cost if settings.score == "partial" else null_cost
+    return float((dearest - mean[0]) / unit[0])
+
+
 @dataclass(frozen=True, eq=False)
 class Shares:
     """Scores of the word pairs of a batch.

@@ -66,6 +66,19 @@ def word_vectors(
     return np.divide(points, lengths, out=np.zeros_like(points), where=lengths > 0), known
 
 
+def default_model(gold: GoldSet) -> str:
+    """Return the model for a set: the multilingual one if the set names a language other than English.
+
+    >>> from sinkviz.alignment.gold import parse_xlwa
+    >>> default_model(parse_xlwa("a cat\\tun gato\\t0-0 1-1", target_language="es"))
+    'multilingual-e5-small'
+    """
+    from sinkviz.embedding import DEFAULT_MODEL, MULTILINGUAL_MODEL
+
+    named = {code for pair in gold.pairs for code in (pair.source_language, pair.target_language)}
+    return MULTILINGUAL_MODEL if named - {"", "en"} else DEFAULT_MODEL
+
+
 def word_cosines(
     gold: GoldSet,
     *,
@@ -80,7 +93,7 @@ def word_cosines(
     """Embed every pair of a set and return the cosines of its words.
 
     Args:
-        model: name of the model, the default one if None.
+        model: name of the model; `default_model` if None.
         layer: hidden layer, the model's default one if None.
         all_layers: return the cosines of every layer, not of this one only.
         centre: subtract the mean over each text's tokens.
@@ -92,7 +105,7 @@ def word_cosines(
         EvaluationCancelledError: it was stopped.
     """
     from sinkviz.alignment.evaluation import EvaluationCancelledError
-    from sinkviz.embedding import DEFAULT_MODEL, load_model
+    from sinkviz.embedding import load_model
     from sinkviz.embedding.encode import read
     from sinkviz.text import join_words
 
@@ -103,7 +116,7 @@ def word_cosines(
             progress(share, line)
 
     loaded = load_model(
-        DEFAULT_MODEL if model is None else model, device=device, progress=lambda _, line: report(0.0, line)
+        default_model(gold) if model is None else model, device=device, progress=lambda _, line: report(0.0, line)
     )
     own = loaded.info.layer(layer)
     wanted = list(range(loaded.info.layers + 1)) if all_layers else [own]

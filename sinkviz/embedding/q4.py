@@ -198,7 +198,8 @@ def _dequantise(data: memoryview, offset: int, count: int) -> NDArray[np.float32
     values = np.empty((blocks, BLOCK), dtype=np.float32)
     values[:, : BLOCK // 2] = (packed & 15).astype(np.int8) - 8
     values[:, BLOCK // 2 :] = (packed >> 4).astype(np.int8) - 8
-    values *= scale
+    with np.errstate(invalid="ignore", over="ignore"):  # damaged scales are told by the caller, which checks
+        values *= scale
     return values.ravel()
 
 

@@ -28,6 +28,7 @@ class Tokens:
             every visible character of every word that carries an atom.
         word_of, sentence_of: for each atom an index into `word_spans`, `sentence_spans`.
         word_spans, sentence_spans: the words and sentences that carry atoms.
+        missing: words without any token.
         notes: what got no token, or a token that knows nothing of it.
     """
 
@@ -39,6 +40,7 @@ class Tokens:
     sentence_of: list[int]
     word_spans: list[Span]
     sentence_spans: list[Span]
+    missing: list[Span]
     notes: tuple[str, ...]
 
     def __len__(self) -> int:
@@ -93,6 +95,11 @@ def _atoms(text: str, offsets: Sequence[Span], blanks: Sequence[bool]) -> tuple[
     return spans, pieces
 
 
+def _leading_space(text: str, start: int, end: int) -> int:
+    gap = text[start:end]
+    return len(gap) - len(gap.lstrip())
+
+
 def group_pieces(
     text: str, words: Sequence[Span], offsets: Sequence[Span], blanks: Sequence[bool]
 ) -> tuple[list[Span], list[list[int]], list[int], list[Span], list[Span]]:
@@ -125,10 +132,13 @@ def group_pieces(
         if first == last:
             missing.append((start, end))
             continue
-        spans[first] = (min(spans[first][0], start), spans[first][1])
-        for index in range(first, last - 1):
-            spans[index] = (spans[index][0], max(spans[index][1], spans[index + 1][0]))
-        spans[last - 1] = (spans[last - 1][0], max(spans[last - 1][1], end))
+        # White space inside a given word ("New York") belongs to no atom; anything else that is skipped does.
+        begin = start + _leading_space(text, start, spans[first][0])
+        spans[first] = (min(spans[first][0], begin), spans[first][1])
+        for index in range(first, last):
+            reached = spans[index][1]
+            until = spans[index + 1][0] if index + 1 < last else end
+            spans[index] = (spans[index][0], reached + len(text[reached:until].rstrip()))
         own = [index for index in range(first, last) if word_of[index] < 0]
         if own:
             for index in own:
@@ -176,7 +186,8 @@ def tokenise(text: str | Sequence[str], tokenizer: PreTrainedTokenizerBase, *, n
             "choose another model or another text"
         )
     sentences = sentence_spans(whole)
-    of_word = [containing(sentences, start) for start, _ in owners]
+    first_atom = dict(zip(reversed(word_of), reversed(spans), strict=True))
+    of_word = [containing(sentences, first_atom[word][0]) for word in range(len(owners))]
     used = sorted(set(of_word))
     number = {sentence: index for index, sentence in enumerate(used)}
     notes = []
@@ -201,5 +212,6 @@ def tokenise(text: str | Sequence[str], tokenizer: PreTrainedTokenizerBase, *, n
         sentence_of=[number[of_word[word]] for word in word_of],
         word_spans=owners,
         sentence_spans=[sentences[index] for index in used],
+        missing=missing,
         notes=tuple(notes),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -24,9 +24,9 @@ QUANTITIES: dict[Quantity, tuple[str, str, Callable[[Coupling], float]]] = {
 
 
 def epsilon_curves(
-    path: Sequence[Coupling],
+    path: Iterable[Coupling],
     *,
-    attention: Sequence[Coupling] = (),
+    attention: Iterable[Coupling] = (),
     mark: float | None = None,
     exact: Coupling | None = None,
     quantities: Sequence[Quantity] = ("cost", "information", "partners"),
@@ -40,7 +40,7 @@ def epsilon_curves(
     not converge are open marks.
 
     Args:
-        path: couplings of one pair of measures for several ε > 0, in any order.
+        path: couplings of one pair of measures for several ε > 0, in any order, or an `EpsilonPath`.
         attention: the same for softmax attention; dashed.
         mark: ε, in the unit of the axis, that is marked by a line.
         exact: the plan at ε = 0; its values are drawn as dotted lines.
@@ -53,6 +53,8 @@ def epsilon_curves(
             or unknown ones.
     """
     colours = palette(theme)
+    # An `EpsilonPath` makes its couplings anew each time it is read.
+    path, attention = sorted(path, key=lambda c: c.epsilon), sorted(attention, key=lambda c: c.epsilon)
     if not path:
         raise ValueError("path: expected at least one coupling, got none")
     if not quantities or any(quantity not in QUANTITIES for quantity in quantities):
@@ -92,8 +94,7 @@ def epsilon_curves(
         x_name, y_name = f"x{ending}", f"y{ending}"
         left = k * (panel + gap)
         heights: list[float] = []
-        for couplings, colour, dash, symbol in series:
-            ordered = sorted(couplings, key=lambda c: c.epsilon)
+        for ordered, colour, dash, symbol in series:
             values = [value(c) for c in ordered]
             heights += values
             data.append(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,7 +29,7 @@ def describe(
     share: float = DEFAULT_SHARE,
     limit: int = DEFAULT_LIMIT,
     projection: Projection | None = None,
-    path: Sequence[Coupling] | None = None,
+    path: Iterable[Coupling] | None = None,
 ) -> dict[str, str]:
     """Return one plain sentence for each picture of a coupling, by the name of the picture.
 
@@ -135,7 +135,7 @@ def clouds(coupling: Coupling, projection: Projection, pairs: Pairs) -> str:
     )
 
 
-def epsilon_curves(path: Sequence[Coupling]) -> str:
+def epsilon_curves(path: Iterable[Coupling]) -> str:
     """Say how cost, information and spread change along ε."""
     ordered = sorted(path, key=lambda c: c.epsilon)
     low, high = ordered[0], ordered[-1]

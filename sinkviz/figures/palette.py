@@ -13,7 +13,7 @@ from typing import Literal, get_args
 ThemeName = Literal["light", "dark"]
 ColourMap = tuple[tuple[float, str], ...]
 
-FONT = "'Source Sans', 'Source Sans 3', 'Noto Sans', system-ui, sans-serif"
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', sans-serif"
 FONT_SIZE = 13
 SMALL_FONT_SIZE = 11
 TITLE_FONT_SIZE = 16
@@ -52,9 +52,9 @@ class Palette:
 
 
 LIGHT = Palette(
-    page="#fbfbfd",
+    page="#fbfcfe",
     card="#ffffff",
-    border="#e3e7ef",
+    border="#dfe4ec",
     text="#1a2233",
     muted="#5b6577",
     source="#2f6fde",
@@ -81,7 +81,7 @@ LIGHT = Palette(
         (0.125, "#b87d2f"),
         (0.25, "#d4aa66"),
         (0.375, "#ead9b8"),
-        (0.5, "#fbfbfd"),
+        (0.5, "#fbfcfe"),
         (0.625, "#b2dfd8"),
         (0.75, "#66b8ae"),
         (0.875, "#258a80"),
@@ -90,10 +90,10 @@ LIGHT = Palette(
 )
 
 DARK = Palette(
-    page="#0f1420",
-    card="#161d2c",
-    border="#2a3550",
-    text="#e8ecf5",
+    page="#10141f",
+    card="#171d2b",
+    border="#2a3347",
+    text="#e6ebf5",
     muted="#a0a9bd",
     source="#7fb0ff",
     target="#ffb066",
@@ -119,7 +119,7 @@ DARK = Palette(
         (0.125, "#92703f"),
         (0.25, "#664d2c"),
         (0.375, "#3a3023"),
-        (0.5, "#0f1420"),
+        (0.5, "#10141f"),
         (0.625, "#123c40"),
         (0.75, "#1f6b69"),
         (0.875, "#38a096"),

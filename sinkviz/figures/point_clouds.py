@@ -97,7 +97,7 @@ def clouds(
         margin={"l": 12, "r": 12, "t": 58, "b": foot},
     )
     titles = [
-        f"component {k + 1}, {percent(float(part))}" + ("" if space else " of the variance")
+        f"PC {k + 1}, {percent(float(part))}" + ("" if space else " of the variance")
         for k, part in enumerate(projection.kept_variance)
     ]
     if space:
@@ -346,23 +346,27 @@ def _label_places(
     tall = (SMALL_FONT_SIZE + 2) / 2
     sides = np.array([(x, y) for _, x, y in _PLACES], dtype=np.float64)
     diagonal = np.abs(sides).sum(axis=1, keepdims=True) == 2
-    # Boxes that are taken, as centre and half size: first all marks, then the labels as they are placed.
     most = min(n + m, MOST_LABELS if projection.dimensions == 2 else MOST_LABELS_3D)
     radius = np.maximum(diameters, 2.0) / 2
-    centres = np.concatenate([pixels, np.zeros((most, 2))])
-    halves = np.concatenate([np.repeat(0.8 * radius[:, None], 2, axis=1), np.zeros((most, 2))])
-    taken, drawn = n + m, 0
+    # Plotly sets a label beside the mark, on the diagonal a little nearer. Shapes (atoms, sides).
+    reach = np.where(diagonal.T, 0.75, 1.0) * radius[:, None] + 3.0
+    across = pixels[:, :1] + sides[:, 0] * (reach + half[:, None])
+    down = pixels[:, 1:] + sides[:, 1] * (reach + tall)
+    clear = np.ones(across.shape, dtype=bool)
+
+    def cover(x: float, y: float, width: float, height: float) -> None:
+        clear[(np.abs(across - x) < half[:, None] + width) & (np.abs(down - y) < tall + height)] = False
+
+    for (x, y), size in zip(pixels.tolist(), (0.8 * radius).tolist(), strict=True):
+        cover(x, y, size, size)
+    drawn = 0
     for k in _by_interest(pairs, n, m):
         if drawn == most:
             break
-        size = np.array([half[k], tall])
-        # Plotly sets a label beside the mark, on the diagonal a little nearer.
-        spots = pixels[k] + sides * (np.where(diagonal, 0.75, 1.0) * radius[k] + 3.0 + size)
-        apart = np.abs(spots[:, None] - centres[None, :taken]) >= size + halves[:taken]
-        free = np.flatnonzero(apart.any(axis=2).all(axis=1))
-        if free.size:
-            places[k] = _PLACES[int(free[0])][0]
-            centres[taken], halves[taken] = spots[free[0]], size
-            taken += 1
-            drawn += 1
+        if not clear[k].any():
+            continue
+        place = int(clear[k].argmax())
+        places[k] = _PLACES[place][0]
+        drawn += 1
+        cover(across[k, place], down[k, place], half[k], tall)
     return places, drawn

@@ -18,7 +18,7 @@ from sinkviz.figures.scale import Scale, shared_scale
 from sinkviz.measure import Measure
 
 WIDEST_LINE = 8.0
-"""Width in pixels of a line that carries `Scale.mass`; others in proportion, the thinnest 0.5."""
+"""Width in pixels of a line that carries `Scale.mass` between two short texts; the thinnest is 0.5."""
 _MARGIN = 16
 _LINE_HEIGHT = 22
 _SPACE = 0.42 * FONT_SIZE
@@ -66,7 +66,7 @@ def lines(
     limit: int = DEFAULT_LIMIT,
     scale: Scale | None = None,
     theme: ThemeName = "light",
-    width: int = 660,
+    width: int = 600,
     pinned_source: Collection[int] = (),
     pinned_target: Collection[int] = (),
 ) -> go.Figure:
@@ -119,7 +119,7 @@ def lines(
     source_y = [text_top + slot.line * _LINE_HEIGHT for slot in top]
     target_y = [goal + slot.line * pitch + 10 for slot in below]
     tints = _tints(colours, pinned_source, pinned_target)
-    shapes, middles = _curves(pairs, scale, colours, tints, (top, source_y), (below, target_y))
+    shapes, middles = _curves(pairs, scale, coupling.shape, colours, tints, (top, source_y), (below, target_y))
     data = [
         _handles(coupling, pairs, middles),
         *_received(coupling, scale, colours, below, target_y, bar),
@@ -140,7 +140,7 @@ def lines(
     )
     layout["xaxis"] = axis(colours, range=[0, width], visible=False, fixedrange=True)
     layout["yaxis"] = axis(colours, range=[height, 0], visible=False, fixedrange=True)
-    layout["shapes"] = [*shapes, _key(scale, colours, width)]
+    layout["shapes"] = [*shapes, _key(scale, coupling.shape, colours, width)]
     layout["barmode"] = "overlay"
     layout["dragmode"] = False
     layout["legend"].update({"x": _MARGIN / width, "xanchor": "left", "y": 0, "yanchor": "top"})
@@ -171,15 +171,20 @@ def _tints(
     return {place: colours.pins[k % len(colours.pins)] for k, place in enumerate(wanted)}
 
 
-def thickness(mass: float, scale: Scale) -> tuple[float, float]:
-    """Return the width in pixels and the opacity of a line."""
+def thickness(mass: float, scale: Scale, shape: tuple[int, int]) -> tuple[float, float]:
+    """Return the width in pixels and the opacity of a line between texts of `shape` atoms.
+
+    Both grow in proportion to the mass up to `scale.mass`; long texts get finer lines, or they would hide the words.
+    """
     part = min(1.0, mass / scale.mass)
-    return max(0.5, WIDEST_LINE * part), 0.25 + 0.55 * part
+    finer = min(1.0, (32 / max(shape)) ** 0.5)
+    return max(0.5, WIDEST_LINE * finer * part), (0.25 + 0.55 * part) * finer**0.5
 
 
 def _curves(
     pairs: Pairs,
     scale: Scale,
+    shape: tuple[int, int],
     colours: Palette,
     tints: dict[tuple[str, int], str],
     top: tuple[list[Slot], list[float]],
@@ -193,7 +198,7 @@ def _curves(
         x1, y1 = below[0][j].centre, below[1][j] - 10
         bend = 0.5 * (y1 - y0)
         tint = tints.get(("source", i)) or tints.get(("target", j))
-        wide, opacity = thickness(mass, scale)
+        wide, opacity = thickness(mass, scale, shape)
         shapes.append(
             {
                 "type": "path",
@@ -330,9 +335,9 @@ def _null_key(colours: Palette) -> Json:
     }
 
 
-def _key(scale: Scale, colours: Palette, width: int) -> Json:
+def _key(scale: Scale, shape: tuple[int, int], colours: Palette, width: int) -> Json:
     """Return the sample of the widest line at the foot."""
-    wide, opacity = thickness(scale.mass, scale)
+    wide, opacity = thickness(scale.mass, scale, shape)
     return {
         "type": "line",
         "xref": "paper",

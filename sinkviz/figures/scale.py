@@ -40,7 +40,8 @@ def shared_scale(*couplings: Coupling) -> Scale:
     """Return the one scale on which several couplings can be compared: the largest value that occurs in any.
 
     Log-lift cannot exceed −log of a weight, but has no lower bound (it is −∞ without mass): the two arms of its
-    scale end where the values do, the lower one at 1/10,000 of the independent mass at the latest.
+    scale end where the values do, the lower one at 1/10,000 of the independent mass at the latest and never before
+    the upper one.
 
     Raises:
         ValueError: no coupling given.
@@ -50,13 +51,13 @@ def shared_scale(*couplings: Coupling) -> Scale:
     mass = max(
         max(c.plan.max(), c.null_source.max(), c.null_target.max(), np.finfo(np.float64).tiny) for c in couplings
     )
-    lift = max(float(c.log_lift.max()) for c in couplings)
+    lift = max(SMALLEST_LIFT, *(float(c.log_lift.max()) for c in couplings))
     below = max(float(-c.log_lift[np.isfinite(c.log_lift)].min(initial=0.0)) for c in couplings)
     return Scale(
         mass=float(mass),
         # An independent coupling has no lift at all; on a scale of one per cent it shows as the background.
-        lift=max(lift, SMALLEST_LIFT),
-        lift_below=min(max(below, SMALLEST_LIFT), LOWEST_LIFT),
+        lift=lift,
+        lift_below=max(lift, min(below, LOWEST_LIFT)),
         given=float(max(max(c.given.max(), c.source.weights.max()) for c in couplings)),
         received=float(max(max(c.received.max(), c.target.weights.max()) for c in couplings)),
     )

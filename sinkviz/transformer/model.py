@@ -58,18 +58,19 @@ class ModelConfig:
     sinkhorn_iterations: int = 8
 
     def __post_init__(self) -> None:
-        for name, least in (
-            ("dim", 1),
-            ("width", 1),
-            ("layers", 0),
-            ("heads", 1),
-            ("out", 1),
-            ("expansion", 1),
-            ("sinkhorn_iterations", 1),
+        # Upper ends keep a foreign file from asking for more than a machine has.
+        for name, least, most in (
+            ("dim", 1, 65_536),
+            ("width", 1, 65_536),
+            ("layers", 0, 256),
+            ("heads", 1, 1024),
+            ("out", 1, 65_536),
+            ("expansion", 1, 64),
+            ("sinkhorn_iterations", 1, 1000),
         ):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= 1_000_000:
-                raise ValueError(f"{name}: expected a whole number >= {least}, got {value!r}")
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+                raise ValueError(f"{name}: expected a whole number from {least} to {most}, got {value!r}")
         if self.width % self.heads:
             raise ValueError(f"heads: expected a divisor of the width {self.width}, got {self.heads}")
         for name in ("learn_epsilon", "residual"):

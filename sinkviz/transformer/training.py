@@ -214,7 +214,7 @@ class Trainer:
         self._bad_steps = 0
         self._stop = False
         self._optimiser = torch.optim.AdamW(
-            model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay
+            model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
         )
 
     def _copy(self) -> dict[str, Tensor]:

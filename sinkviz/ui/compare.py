@@ -19,6 +19,7 @@ from sinkviz.ui.cache import RecentlyUsed
 from sinkviz.ui.link import pack
 from sinkviz.ui.memory import SOURCE, TARGET, remember
 from sinkviz.ui.state import Control, choice, number
+from sinkviz.ui.words import count, plain, say
 
 MAXIMUM_PAIRS = 4_000_000
 """Pairs of atoms that are solved on a page: about 2,000 × 2,000, some hundred megabytes for a moment."""
@@ -36,7 +37,7 @@ _DEEPEST = max(model.layers for model in known_models())
 
 CONTROLS = (
     Control("model", DEFAULT_MODEL, choice(*_MODELS)),
-    Control("layer", None, choice(*range(_DEEPEST + 1))),
+    Control("layer", "default", choice("default", *range(_DEEPEST + 1))),
     Control("unit", "token", choice(*UNITS)),
     Control("centre", False, choice(False, True)),
     Control("baseline", "pasted", choice(*BASELINES)),
@@ -63,19 +64,19 @@ def page() -> None:
         st.session_state.setdefault(control.key, control.default)
     remember(st.session_state["source"], st.session_state["target"], _restore)
     for problem in problems:
-        _say(st.warning, "A part of the link could not be read and was left out. ", problem)
+        say(st.warning, "A part of the link could not be read and was left out. ", problem)
     _toolbar()
     spots = _texts()
     _controls()
     source, target = _chosen_texts()
     measures = _measure_both(source, target, spots)
     if measures is None:
+        state.write_url(CONTROLS, _link_parameter())
         _last_good()
     else:
         st.session_state["last_good"] = measures
         _notices(source, target, measures)
-        live.explorer(*measures, **_problem())
-    state.write_url(CONTROLS, _link_parameter())
+        _explore(measures)
 
 
 # --- texts -----------------------------------------------------------------------------------------------------------
@@ -153,13 +154,11 @@ def _toolbar() -> None:
             width=300,
             persist_state="session",
         )
-        st.button("Swap", on_click=_swap, help="Source becomes target, and target source.")
-        st.button("Clear", on_click=_clear, help="Empty both texts.")
+        st.button("Swap", key="swap", on_click=_swap, help="Source becomes target, and target source.")
+        st.button("Clear", key="clear", on_click=_clear, help="Empty both texts.")
         with st.popover("Upload"):
             for side, label in (("source", "Source, a .txt file in UTF-8"), ("target", "Target, a .txt file in UTF-8")):
                 st.file_uploader(label, type=["txt"], key=f"upload_{side}", on_change=_upload, args=(side,))
-        with st.popover("Copy link"):
-            _link()
         st.segmented_control(
             "Compare with",
             list(BASELINES),
@@ -190,7 +189,7 @@ def _texts() -> dict[str, Any]:
             spots[side] = st.container()
             problem = st.session_state.get("upload_problem")
             if problem is not None and problem[0] == side:
-                _say(spots[side].error, "", problem[1])
+                say(spots[side].error, "", problem[1])
     st.session_state.pop("upload_problem", None)
     return spots
 
@@ -198,17 +197,17 @@ def _texts() -> dict[str, Any]:
 # --- controls --------------------------------------------------------------------------------------------------------
 
 
-def _layers(model: str) -> list[int | None]:
-    return [None, *range(model_info(model).layers + 1)]
+def _layers(model: str) -> list[int | str]:
+    return ["default", *range(model_info(model).layers + 1)]
 
 
 def _controls() -> None:
     info = model_info(st.session_state["model"])
     if st.session_state["layer"] not in _layers(info.name):
-        st.session_state["layer"] = None
+        st.session_state["layer"] = "default"
 
-    def layer_name(layer: int | None) -> str:
-        if layer is None:
+    def layer_name(layer: int | str) -> str:
+        if layer == "default":
             return f"{info.default_layer} of {info.layers} (default)"
         return "0, input embeddings" if layer == 0 else f"{layer} of {info.layers}"
 
@@ -263,9 +262,11 @@ def _controls() -> None:
         )
 
 
-def _problem() -> dict[str, Any]:
+def _explore(measures: tuple[Measure, Measure]) -> None:
     partial = st.session_state["mechanism"] == "partial"
-    return {"null_cost": st.session_state["null_cost"] if partial else None}
+    null_cost = st.session_state["null_cost"] if partial else None
+    packed = pack(st.session_state["source"], st.session_state["target"])
+    live.explorer(*measures, null_cost, CONTROLS, packed, _link_parameter() is not None)
 
 
 # --- measures --------------------------------------------------------------------------------------------------------
@@ -287,7 +288,8 @@ def _chosen_texts() -> tuple[str, str]:
 
 def _measure_both(source: str, target: str, spots: dict[str, Any]) -> tuple[Measure, Measure] | None:
     now = st.session_state
-    options = {name: now[name] for name in ("model", "layer", "unit", "centre")}
+    options = {name: now[name] for name in ("model", "unit", "centre")}
+    options["layer"] = None if now["layer"] == "default" else now["layer"]
     found: list[Measure] = []
     for side, text in (("source", source), ("target", target)):
         spot = spots[side]
@@ -296,7 +298,7 @@ def _measure_both(source: str, target: str, spots: dict[str, Any]) -> tuple[Meas
             measure = _embedded(text, options, _progress(place), side)
         except ValueError as error:
             place.empty()
-            _say(spot.error, "", str(error))
+            say(spot.error, "", str(error))
             continue
         place.empty()
         spot.caption(_size_line(measure))
@@ -306,8 +308,8 @@ def _measure_both(source: str, target: str, spots: dict[str, Any]) -> tuple[Meas
     pairs = len(found[0]) * len(found[1])
     if pairs > MAXIMUM_PAIRS:
         st.error(
-            f"{len(found[0]):,} × {len(found[1]):,} {now['unit']}s are more than {MAXIMUM_PAIRS:,} pairs, the most that "
-            "this page solves on. Choose words or sentences under *Solved on*, or shorten the texts."
+            f"{len(found[0]):,} × {len(found[1]):,} {now['unit']}s are more than {MAXIMUM_PAIRS:,} pairs, the most "
+            "that this page solves on. Choose words or sentences under *Solved on*, or shorten the texts."
         )
         return None
     return found[0], found[1]
@@ -330,51 +332,43 @@ def _progress(place: Any) -> Callable[[float, str], None]:
     def show(share: float, line: str) -> None:
         # A bar that is gone within a blink is noise.
         if share < 1 and (time.monotonic() - started > 0.15 or share == 0):
-            place.progress(min(max(share, 0.0), 1.0), text=_plain(line))
+            place.progress(min(max(share, 0.0), 1.0), text=plain(line))
 
     return show
 
 
 def _size_line(measure: Measure) -> str:
-    parts = [_count(len(measure.spans), measure.unit)]
+    parts = [count(len(measure.spans), measure.unit)]
     if measure.unit == "token":
-        parts.append(_count(len(measure.word_spans), "word"))
+        parts.append(count(len(measure.word_spans), "word"))
     if measure.unit != "sentence":
-        parts.append(_count(len(measure.sentence_spans), "sentence"))
+        parts.append(count(len(measure.sentence_spans), "sentence"))
     return f"{' · '.join(parts)} · at most {MAX_CHARACTERS:,} characters"
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 # --- messages --------------------------------------------------------------------------------------------------------
 
 
-def _plain(text: str) -> str:
-    """Return text so that Streamlit's markdown shows it as it stands."""
-    return "".join(f"\\{c}" if c in "\\`*_{}[]()#+-.!|<>$:~&" else c for c in text)
-
-
-def _say(show: Callable[..., Any], words: str, quoted: str) -> None:
-    show(words + _plain(quoted))
-
-
 def _notices(source: str, target: str, measures: tuple[Measure, Measure]) -> None:
     now = st.session_state
     if now["baseline"] != "pasted":
-        st.info(f"Baseline: {BASELINES[now['baseline']].lower()}. What you typed is kept; choose *Target as pasted* to return.")
+        st.info(
+            f"Baseline: {BASELINES[now['baseline']].lower()}. What you typed is kept; choose *Target as pasted* to "
+            "return."
+        )
     suggested = set()
     for side, text in (("source", source), ("target", target)):
         notice = language_notice(text, now["model"])
         if notice is not None:
-            _say(st.warning, f"{side.capitalize()}: ", notice.message)
+            say(st.warning, f"{side.capitalize()}: ", notice.message)
             suggested.add(notice.suggested_model)
     for name in sorted(filter(None, suggested)):
-        st.button(f"Switch to {name}", on_click=lambda name=name: now.update(model=name, layer=None), type="primary")
+        st.button(
+            f"Switch to {name}", on_click=lambda name=name: now.update(model=name, layer="default"), type="primary"
+        )
     for side, measure in zip(("Source", "Target"), measures, strict=True):
         for note in measure.origin.notes:
-            _say(st.caption, f"{side}: ", note)
+            say(st.caption, f"{side}: ", note)
     if min(len(measure) for measure in measures) == 1:
         st.caption(
             "One side has a single atom: the coupling is then a⊗b for every ε, since all mass must pass through it. "
@@ -387,7 +381,7 @@ def _last_good() -> None:
     if last is None:
         return
     st.warning("This is the last picture that could be drawn; it does not belong to the texts above.")
-    live.explorer(*last, **_problem())
+    _explore(last)
 
 
 # --- links -----------------------------------------------------------------------------------------------------------
@@ -397,13 +391,3 @@ def _link_parameter() -> str | None:
     """Return the packed texts while the URL already carries them: a link that was opened stays whole."""
     packed = pack(st.session_state["source"], st.session_state["target"])
     return packed if packed is not None and st.query_params.get(state.TEXTS) == packed else None
-
-
-def _link() -> None:
-    base = (st.context.url or "").split("?")[0]
-    packed = pack(st.session_state["source"], st.session_state["target"])
-    if packed is None:
-        st.caption("The texts are too long for a link: it holds the settings only. Send the texts along with it.")
-    else:
-        st.caption("Whoever has this link can read both texts; it stays in histories and server logs.")
-    st.code(live.address(base, CONTROLS, packed), language=None, wrap_lines=True)

@@ -27,6 +27,8 @@ def run() -> None:
         for position, (name, title) in enumerate(PAGES.items())
     ]
     page = st.navigation(pages, position="top")
+    st.session_state["page_changed"] = st.session_state.get("page_shown") not in (None, page.title)
+    st.session_state["page_shown"] = page.title
     st.session_state[_FRAMED] = True
     if _WANTED in st.session_state:
         name, query = st.session_state.pop(_WANTED)

@@ -36,7 +36,7 @@ def unpack(parameter: str) -> tuple[str, str]:
     if len(parameter) > 2 * MAXIMUM_PARAMETER:
         raise ValueError(message)
     try:
-        padded = parameter + "=" * (-len(parameter) % 4)
+        padded = (parameter + "=" * (-len(parameter) % 4)).encode("ascii")
         packed = base64.b64decode(padded, altchars=b"-_", validate=True)
         expander = zlib.decompressobj()
         raw = expander.decompress(packed, _MAXIMUM_BYTES)

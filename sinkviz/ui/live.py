@@ -4,36 +4,61 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
+from functools import cache
 from typing import Any
-from urllib.parse import urlencode
 
-import numpy as np
 import streamlit as st
-from numpy.typing import NDArray
 
 from sinkviz.coupling import Coupling
 from sinkviz.measure import Measure
 from sinkviz.ui import state
+from sinkviz.ui.words import plain
+from sinkviz.view.bundle import component_javascript
 
 BELOW = {"links": "Strongest links", "space": "Clouds in 3-D", "figures": "Figures to keep"}
 _LINKS_SHOWN = 200
 
 
 @st.fragment
-def explorer(source: Measure, target: Measure, null_cost: float | None) -> None:
-    """Draw the live view of two measures and what belongs to it."""
+def explorer(
+    source: Measure,
+    target: Measure,
+    null_cost: float | None,
+    controls: tuple[state.Control, ...],
+    packed: str | None,
+    in_url: bool,
+) -> None:
+    """Draw the live view of two measures and what belongs to it; reruns alone when a setting of the view changes.
+
+    Args:
+        source, target: the measures as they were embedded.
+        null_cost: price of having no partner; None without a null partner.
+        controls: controls of the page, for the URL.
+        packed: the texts for a link; None where they are too long for one.
+        in_url: whether the URL carries the texts, because a link with them was opened.
+    """
     settings = state.view()
     try:
         weighted = _weighted(source, target, settings)
     except ValueError as error:
-        st.session_state["view_problem"] = str(error)
+        st.error(plain(str(error)))
         weighted = (source, target)
-    problem = st.session_state.pop("view_problem", None)
-    if problem:
-        st.error(problem)
-    path, payload = _solved((source, target), weighted, null_cost, settings)
-    _mount(payload)
+    path, payload = _solved((source, target), weighted, null_cost, settings, packed)
+    _component()(key="live", data=payload, on_settings_change=_take_settings)
     _below(path, settings)
+    state.write_url(controls, packed if in_url else None)
+
+
+@cache
+def _component() -> Any:
+    return st.components.v2.component("sinkviz_view", js=component_javascript())
+
+
+def _take_settings() -> None:
+    given = st.session_state["live"].get("settings")
+    if isinstance(given, dict):
+        state.set_view(given)
 
 
 def _weighted(source: Measure, target: Measure, settings: dict[str, Any]) -> tuple[Measure, Measure]:
@@ -51,6 +76,7 @@ def _solved(
     weighted: tuple[Measure, Measure],
     null_cost: float | None,
     settings: dict[str, Any],
+    packed: str | None,
 ) -> tuple[Any, bytes]:
     """Return the ε-path and the payload of the view, solved again only when the problem is another one."""
     from sinkviz.pipeline import epsilon_path
@@ -70,7 +96,9 @@ def _solved(
         "seconds": seconds,
         "notes": sorted({note for measure in base for note in measure.origin.notes}),
     }
-    blob = payload.from_path(path, base=base, settings=settings, facts=facts)
+    if packed is not None:
+        facts["link"] = f"{state.TEXTS}={packed}"
+    blob = payload.from_path(path, base=base, null_cost=null_cost, settings=settings, facts=facts)
     st.session_state["solved"] = (key, base, path, blob)
     return path, blob
 
@@ -100,10 +128,6 @@ def current(path: Any, settings: dict[str, Any], *, attention: bool = False) -> 
     return solved.coarsen(level)
 
 
-def _mount(payload: bytes) -> None:
-    raise NotImplementedError
-
-
 def _below(path: Any, settings: dict[str, Any]) -> None:
     st.session_state.setdefault("below", "links")
     chosen = st.segmented_control(
@@ -117,7 +141,7 @@ def _below(path: Any, settings: dict[str, Any]) -> None:
     )
     coupling, attention = current(path, settings), current(path, settings, attention=True)
     for name, one in (("Coupling", coupling), ("Attention", attention)):
-        if not one.converged and one.status != "half_steps":
+        if not one.converged and (one is attention or settings["steps"] == "inf" or settings["mode"] != "steps"):
             st.error(
                 f"{name}: the solver stopped before its tolerance ({one.status}). Errors of the marginals: rows "
                 f"{one.row_error:.1e}, columns {one.column_error:.1e}. A larger ε converges sooner."
@@ -165,22 +189,34 @@ def _space(coupling: Coupling, attention: Coupling) -> None:
     from sinkviz.projection import shared_projection
 
     projection = shared_projection(coupling.source, coupling.target, 3)
-    for column, one in zip(st.columns(2), (coupling, attention), strict=True):
-        with column:
-            _chart(figures.clouds(one, projection, theme=_theme()), figures.describe(one))
+    _pair(figures.clouds, coupling, attention, projection=projection)
 
 
 def _figures(path: Any, coupling: Coupling, attention: Coupling) -> None:
-    raise NotImplementedError
+    from sinkviz import figures
+    from sinkviz.projection import shared_projection
+
+    st.caption("The same pictures as Plotly figures, as `sinkviz.figures` draws them in a notebook.")
+    colour = state.view()["colour"]
+    _pair(figures.lines, coupling, attention, share=state.view()["share"])
+    if colour == "difference":
+        _chart(figures.difference_heatmap(coupling, attention, theme=_theme()))
+    else:
+        _pair(figures.heatmap, coupling, attention, colour=colour)
+    _pair(figures.received, coupling, attention)
+    _pair(figures.clouds, coupling, attention, projection=shared_projection(coupling.source, coupling.target))
+    _chart(figures.epsilon_curves([path[k] for k in range(len(path))], mark=state.view()["epsilon"], theme=_theme()))
 
 
-def _chart(figure: Any, description: str) -> None:
-    st.plotly_chart(figure, theme=None, alt=description, config={"displaylogo": False})
+def _pair(draw: Callable[..., Any], coupling: Coupling, attention: Coupling, **options: Any) -> None:
+    from sinkviz.figures import side_by_side
+
+    drawn = side_by_side(draw, coupling, attention, theme=_theme(), **options)
+    for column, name, figure in zip(st.columns(2), ("Coupling", "Attention"), drawn, strict=True):
+        with column:
+            st.caption(name)
+            _chart(figure)
 
 
-def address(base: str, controls: tuple[state.Control, ...], packed: str | None) -> str:
-    """Return the URL of what is on the page; with both texts where `packed` is given."""
-    query = state.query(controls, packed)
-    return f"{base}?{urlencode(query)}" if query else base
-
-
+def _chart(figure: Any) -> None:
+    st.plotly_chart(figure, theme=None, alt=figure.layout.meta["description"], config={"displaylogo": False})

@@ -1,7 +1,7 @@
 """What a session remembers, and how it meets the URL.
 
-Three kinds of state, each with one home: the two texts (session and browser tab, in the URL only in a link that the user
-asked for), the controls of the page (session and URL), and the settings of the live view (session and URL).
+Three kinds of state, each with one home: the two texts (session and browser tab; in the URL only in a link that the
+user asked for), the controls of the page (session and URL), and the settings of the live view (session and URL).
 """
 
 from __future__ import annotations
@@ -100,6 +100,7 @@ def read_url(controls: tuple[Control, ...], set_texts: Callable[[str, str], None
     if query == written or returned:
         return []
     problems = []
+    st.session_state["view_epoch"] = st.session_state.get("view_epoch", 0) + 1
     for control in controls:
         try:
             text = query.get(control.key)

@@ -168,7 +168,7 @@ export class Clouds {
     for (let k = 0; k < count; k++) {
       const i = Math.floor(links.pairs[k] / m);
       const j = links.pairs[k] - i * m;
-      const strength = Math.min(1, (sheet.mass[links.pairs[k]] * view.renorm) / top);
+      const strength = Math.min(1, (sheet.mass[links.pairs[k]] * view.renorm[this.side]) / top);
       const pin = view.pinned.colour(i, j);
       const numbers = [this.sx[i], this.sy[i], this.tx[j], this.ty[j]];
       if (pin >= 0) pen.strokes(numbers, view.theme.pin(pin), 1 + 2.5 * strength, 0.9);
@@ -180,7 +180,7 @@ export class Clouds {
     });
     if (focused) {
       for (const [i, j, p] of lines.partners(lit.source, lit.target)) {
-        const strength = Math.min(1, (p * view.renorm) / top);
+        const strength = Math.min(1, (p * view.renorm[this.side]) / top);
         pen.strokes([this.sx[i], this.sy[i], this.tx[j], this.ty[j]], colours.source, 0.8 + 3 * strength, 0.4 + 0.6 * strength);
       }
     }

@@ -1,6 +1,6 @@
 /** Curves over ε, coupling beside attention, with a mark at the present ε. */
 
-import { fit, h, setText, why } from "./dom.js";
+import { fit, h, isolate, setText, why } from "./dom.js";
 import { clip } from "./lines.js";
 import { format, percent } from "./numbers.js";
 import { CanvasPen } from "./pen.js";
@@ -186,7 +186,7 @@ export class Curves {
         this.pairs.value,
         pairs
           .slice(0, 3)
-          .map(({ rows, columns }) => `${clip(view.rows.labels[/** @type {any} */ (rows)[0]] ?? "", 12)} → ${clip(view.columns.labels[/** @type {any} */ (columns)[0]] ?? "", 12)}`)
+          .map(({ rows, columns }) => `${isolate(clip(view.rows.labels[/** @type {any} */ (rows)[0]] ?? "", 12))} → ${isolate(clip(view.columns.labels[/** @type {any} */ (columns)[0]] ?? "", 12))}`)
           .join(", ") + (pairs.length > 3 ? ` and ${pairs.length - 3} more` : ""),
       );
   }

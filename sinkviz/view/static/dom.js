@@ -87,6 +87,24 @@ export function why(subject, paragraphs) {
 }
 
 /**
+ * A token inside a sentence of ours: its direction must not turn the words around it.
+ * @param {string} text
+ */
+export function isolate(text) {
+  return `\u2068${text}\u2069`;
+}
+
+/**
+ * Direction of a text: that of its first strong letter, as `dir="auto"` has it.
+ * @param {string} text
+ * @returns {"rtl" | "ltr"}
+ */
+export function direction(text) {
+  const strong = /\p{L}/u.exec(text);
+  return strong && /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u.test(strong[0]) ? "rtl" : "ltr";
+}
+
+/**
  * Offer a file for download.
  * @param {BlobPart} content
  * @param {string} type

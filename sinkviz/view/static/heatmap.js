@@ -122,16 +122,21 @@ export class Heatmap {
     const ruler = new CanvasPen(context, view.theme.font);
     const widest = (/** @type {string[]} */ labels) => labels.reduce((w, label) => Math.max(w, ruler.measure(clip(label, 22), 11)), 0);
     const few = this.n <= 400;
-    this.x = Math.ceil(Math.min(width * 0.3, 118, few ? widest(view.rows.labels) + 8 : 90));
+    this.x = Math.ceil(Math.max(54, Math.min(width * 0.3, 118, few ? widest(view.rows.labels) + 8 : 90)));
     this.y = Math.ceil(Math.min(96, (this.m <= 400 ? widest(view.columns.labels) : 90) * 0.72 + 16));
     const margin = 76;
     const room = Math.max(60, width - this.x - margin);
-    const pitch = Math.min(26, room / this.m, 520 / Math.max(1, this.n));
+    const pitch = Math.min(36, room / this.m, 560 / Math.max(1, this.n));
     this.w = Math.max(pitch * this.m, Math.min(room, 60));
     this.h = Math.max(pitch * this.n, Math.min(420, 40));
     // Very unequal lengths: fill the width, keep rows readable.
-    if (this.w < room * 0.6) this.w = Math.min(room, Math.max(this.w, Math.min(room, 26 * this.m)));
-    this.bottom = 58;
+    if (this.w < room * 0.6) this.w = Math.min(room, Math.max(this.w, Math.min(room, 36 * this.m)));
+    // Whole pixels for large cells: the grid between them must fall on their edges.
+    if (this.w / this.m > 7 && this.h / this.n > 7) {
+      this.w = Math.floor(this.w / this.m) * this.m;
+      this.h = Math.floor(this.h / this.n) * this.n;
+    }
+    this.bottom = 46;
     this.width = width;
     this.height = this.y + this.h + this.bottom;
     this.stage.style.height = `${this.height}px`;
@@ -215,7 +220,7 @@ export class Heatmap {
     }
     const table = mode === "mass" ? view.theme.sequential : view.theme.diverging;
     if (mode === "mass") {
-      const scale = (255 * 255 * view.renorm) / top;
+      const scale = (255 * 255 * view.renorm[this.side]) / top;
       for (let k = 0; k < rows * columns; k++) {
         const level = Math.sqrt(values[k] * scale);
         pixels[k] = table[level < 255 ? (level + 0.5) | 0 : 255];
@@ -227,7 +232,7 @@ export class Heatmap {
       for (let j = 0; j < m; j++) logB[Math.floor(j / this.blockColumns)] += weightsB[j];
       for (let i = 0; i < rows; i++) logA[i] = logA[i] > 0 ? Math.log(logA[i]) : 0;
       for (let j = 0; j < columns; j++) logB[j] = logB[j] > 0 ? Math.log(logB[j]) : 0;
-      const shift = view.liftShift;
+      const shift = view.liftShift[this.side];
       for (let i = 0; i < rows; i++) {
         for (let j = 0; j < columns; j++) {
           const p = values[i * columns + j];
@@ -236,7 +241,7 @@ export class Heatmap {
       }
     } else {
       const other = this.blocks ? this.sumBlocks(view.sheets.right.mass, true) : view.sheets.right.mass;
-      for (let k = 0; k < rows * columns; k++) pixels[k] = table[SCALES.difference((values[k] - other[k]) * view.renorm, top)];
+      for (let k = 0; k < rows * columns; k++) pixels[k] = table[SCALES.difference(values[k] * view.renorm.left - other[k] * view.renorm.right, top)];
     }
     this.cellContext.putImageData(this.image, 0, 0);
   }
@@ -275,8 +280,11 @@ export class Heatmap {
     const cellW = this.w / this.m;
     const gapH = cellH > 4 ? 1 : 0;
     const gapW = cellW > 4 ? 1 : 0;
-    const scale = 26 / view.topBar;
-    const rightScale = 22 / Math.max(view.topRow, 1e-300);
+    const norm = view.renorm[this.side];
+    const scale = (26 / view.topBar) * norm;
+    const rightScale = (22 / view.topRow) * norm;
+    const rowTick = (22 / view.topRow) * view.rowNorm;
+    const columnTick = (26 / view.topBar) * view.columnNorm;
     const x = this.x + this.w + 6;
     /** @type {number[]} */
     const rowTicks = [];
@@ -287,7 +295,7 @@ export class Heatmap {
       if (view.model.partial && sheet.nullSource[i] > 0) {
         pen.rect(x + sheet.given[i] * rightScale, y + gapH, sheet.nullSource[i] * rightScale, Math.max(0.5, cellH - 2 * gapH), colours.no_mass, 0.9);
       }
-      const at = x + sheet.rows.weights[i] * rightScale;
+      const at = x + sheet.rows.weights[i] * rowTick;
       rowTicks.push(at, y, at, y + cellH);
     }
     pen.strokes(rowTicks, colours.muted, 1, 0.9);
@@ -313,7 +321,7 @@ export class Heatmap {
       if (view.model.partial && sheet.nullTarget[j] > 0) {
         pen.rect(at + gapW, bottom + sheet.received[j] * scale, Math.max(0.5, cellW - 2 * gapW), sheet.nullTarget[j] * scale, colours.no_mass, 0.9);
       }
-      const y = bottom + sheet.columns.weights[j] * scale;
+      const y = bottom + sheet.columns.weights[j] * columnTick;
       ticks.push(at, y, at + cellW, y);
     }
     pen.strokes(ticks, colours.muted, 1, 0.9);

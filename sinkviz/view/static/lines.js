@@ -3,7 +3,7 @@
  * beside its weight. Short texts are written out; long ones become two tracks on which names appear where they fit.
  */
 
-import { fit, h, setText, why } from "./dom.js";
+import { direction, fit, h, setText, why } from "./dom.js";
 import { percent, whole } from "./numbers.js";
 import { CanvasPen } from "./pen.js";
 import { strongest } from "./sheet.js";
@@ -20,9 +20,9 @@ export class Lines {
     this.view = view;
     this.side = side;
     this.canvas = h("canvas", { class: "ink", "aria-hidden": "true" });
-    this.top = h("div", { class: "text source", dir: "auto" });
+    this.top = h("div", { class: "text source" });
     this.gap = h("div", { class: "gap" });
-    this.bottom = h("div", { class: "text target", dir: "auto" });
+    this.bottom = h("div", { class: "text target" });
     this.stage = h(
       "div",
       { class: "stage", tabindex: "0", role: "group", "aria-label": side === "left" ? "Transport lines of the coupling" : "Transport lines of attention" },
@@ -125,15 +125,18 @@ export class Lines {
     this.sheet = view.sheets[this.side];
     this.width = this.stage.clientWidth || 520;
     this.left = 14;
-    const size = (/** @type {any} */ e) => e.labels.reduce((/** @type {number} */ sum, /** @type {string} */ label) => sum + Math.min(label.length, 40) * 7.4 + 9, 0);
-    const lines = Math.max(size(rows), size(columns)) / (this.width - 20);
+    const ruler = new CanvasPen(fit(this.canvas, 1, 1), view.theme.font);
+    const size = (/** @type {any} */ e, /** @type {number} */ gap) =>
+      e.labels.reduce((/** @type {number} */ sum, /** @type {string} */ label) => sum + Math.min(190, ruler.measure(label.slice(0, 60), 13)) + gap, 0);
+    const single = Math.max(size(rows, 5), size(columns, 5)) < this.width - (view.model.partial ? 90 : 8);
+    const lines = Math.max(size(rows, 4), size(columns, 4)) / (this.width - 20);
     this.mode = lines > 8 || (view.level === "sentence" && Math.max(rows.count, columns.count) > 12) ? "track" : "text";
     this.stage.classList.toggle("track", this.mode === "track");
-    this.stage.classList.toggle("single", this.mode === "text" && lines < 0.95);
+    this.stage.classList.toggle("single", this.mode === "text" && single);
     const write = this.mode === "text";
     this.sourceAtoms = this.write(this.top, "source", rows, write);
     this.targetAtoms = this.write(this.bottom, "target", columns, write);
-    this.barHeight = lines < 1.2 ? 40 : lines < 3 ? 22 : 14;
+    this.barHeight = single ? 46 : lines < 3 ? 22 : 14;
     this.bottom.style.setProperty("--bar", `${this.barHeight}px`);
     this.lit.clear();
     this.measure();
@@ -149,6 +152,7 @@ export class Lines {
     node.replaceChildren();
     if (!visible) return [];
     const text = this.view.model.sides[name].text;
+    node.dir = direction(text);
     const atoms = [];
     const sentences = this.view.level === "sentence";
     for (let e = 0; e < elements.count; e++) {
@@ -156,7 +160,6 @@ export class Lines {
         const between = text.slice(elements.ends[e - 1], elements.starts[e]);
         node.append(between.trim() === "" && between !== "" ? " " : between === "" ? "" : between);
         if (sentences) node.append(" ");
-        else if (between === "" && this.stage.classList.contains("single")) node.append("\u200b");
       }
       const long = sentences || elements.labels[e].length > 40;
       const span = h("span", { class: long ? "atom long" : "atom", "data-index": String(e), dir: "auto", text: elements.labels[e] });
@@ -256,7 +259,7 @@ export class Lines {
     for (let k = 0; k < links.pairs.length; k++) {
       const i = Math.floor(links.pairs[k] / m);
       const j = links.pairs[k] - i * m;
-      const strength = Math.min(1, (sheet.mass[links.pairs[k]] * view.renorm) / top);
+      const strength = Math.min(1, (sheet.mass[links.pairs[k]] * view.renorm[this.side]) / top);
       const pin = pinned.colour(i, j);
       if (pin >= 0) special.push([i, j, theme.pin(pin)]);
       else if (focused && test(i, j)) continue;
@@ -268,15 +271,24 @@ export class Lines {
       pen.strokes(numbers, colours.source, Math.max(0.7, widest * strength), (0.28 + 0.5 * strength) * dim, { curved: true });
     });
     if (view.model.partial) this.paintNone(pen, widest, top, dim);
+    // A pinned pair is drawn however thin it is.
+    for (const { rows, columns, index } of pinned.list) {
+      if (!rows || !columns || (rows[1] - rows[0]) * (columns[1] - columns[0]) > 64) continue;
+      for (let i = rows[0]; i < rows[1]; i++) {
+        for (let j = columns[0]; j < columns[1]; j++) {
+          if (sheet.mass[i * m + j] > 0 && !special.some((s) => s[0] === i && s[1] === j)) special.push([i, j, theme.pin(index)]);
+        }
+      }
+    }
     for (const [i, j, colour] of special) {
-      const strength = Math.min(1, (sheet.mass[i * m + j] * view.renorm) / top);
+      const strength = Math.min(1, (sheet.mass[i * m + j] * view.renorm[this.side]) / top);
       pen.strokes(this.curve([], i, j), colour, Math.max(1, widest * strength), 0.8, { curved: true });
     }
     if (focused) {
       // All partners of what the pointer is on, down to a hundredth of its mass: more than the share draws.
       const list = this.partners(hover.source, hover.target);
       for (const [i, j, p] of list) {
-        const strength = Math.min(1, (p * view.renorm) / top);
+        const strength = Math.min(1, (p * view.renorm[this.side]) / top);
         const pin = pinned.colour(i, j);
         pen.strokes(this.curve([], i, j), pin >= 0 ? theme.pin(pin) : colours.source, Math.max(0.8, widest * strength), 0.35 + 0.6 * strength, { curved: true });
       }
@@ -322,7 +334,7 @@ export class Lines {
     const weakest = this.links.pairs.length ? sheet.mass[this.links.pairs[this.links.pairs.length - 1]] : 0;
     const lost = (/** @type {number} */ i, /** @type {number} */ j, /** @type {number} */ p) => {
       if (p < weakest || !(p > 0)) return;
-      const strength = Math.min(1, (p * view.renorm) / top);
+      const strength = Math.min(1, (p * view.renorm[this.side]) / top);
       pen.strokes(this.curve([], i, j), view.theme.colours.muted, Math.max(0.8, widest * strength), (0.3 + 0.5 * strength) * dim, { curved: true, dash: [5, 4] });
     };
     for (let i = 0; i < sheet.n; i++) lost(i, sheet.m, sheet.nullSource[i]);
@@ -336,16 +348,17 @@ export class Lines {
     const height = this.mode === "text" ? this.barHeight : 44;
     const scale = height / view.topBar;
     const weights = sheet.columns.weights;
+    const norm = view.renorm[this.side];
     /** @type {number[]} */
     const ticks = [];
     for (let j = 0; j < sheet.m; j++) {
       const width = this.mode === "text" ? Math.min(this.tw[j], 14) : this.tw[j];
       const pin = view.pinned.column(j);
-      pen.rect(this.tx[j] - width / 2, this.tb[j], width, Math.max(0.5, sheet.received[j] * scale), pin >= 0 ? view.theme.pin(pin) : colours.target, 0.85);
+      pen.rect(this.tx[j] - width / 2, this.tb[j], width, Math.max(0.5, sheet.received[j] * norm * scale), pin >= 0 ? view.theme.pin(pin) : colours.target, 0.85);
       if (view.model.partial && sheet.nullTarget[j] > 0) {
-        pen.rect(this.tx[j] - width / 2, this.tb[j] + sheet.received[j] * scale, width, sheet.nullTarget[j] * scale, colours.no_mass, 0.9);
+        pen.rect(this.tx[j] - width / 2, this.tb[j] + sheet.received[j] * norm * scale, width, sheet.nullTarget[j] * norm * scale, colours.no_mass, 0.9);
       }
-      const y = this.tb[j] + weights[j] * scale;
+      const y = this.tb[j] + weights[j] * view.columnNorm * scale;
       const half = this.mode === "text" ? Math.max(9, Math.min(this.tw[j] / 2 + 4, 26)) : this.tw[j] / 2 + 0.5;
       ticks.push(this.tx[j] - half, y, this.tx[j] + half, y);
     }
@@ -399,7 +412,7 @@ export class Lines {
       if (lit || (isSource ? view.pinned.row(k) : view.pinned.column(k)) >= 0) important.push(k);
     }
     const gap = (this.width - 28) / elements.count;
-    const step = Math.max(1, Math.ceil((view.level === "sentence" ? 130 : 62) / gap));
+    const step = Math.max(1, Math.ceil((view.level === "sentence" ? 145 : 62) / gap));
     const all = important.map((k) => ({ k, strong: true }));
     for (let k = Math.floor(step / 2); k < elements.count; k += step) {
       if (important.every((p) => Math.abs(p - k) * gap > 70)) all.push({ k, strong: false });
@@ -431,11 +444,13 @@ export class Lines {
   describe() {
     const { view, sheet, links } = this;
     const words = LEVEL_WORDS[/** @type {keyof typeof LEVEL_WORDS} */ (view.level)];
+    const { atoms } = view.model.payload.header.target;
+    const by = atoms === view.level ? "" : ` by ${atoms}`;
     const rowsRight = sheet.rowError < 1e-5;
     const columnsRight = sheet.columnError < 1e-5;
     setText(
       this.check,
-      `rows ${rowsRight ? "✓" : `off by ${percent(sheet.rowError / 2)}`} · columns ${columnsRight ? "✓" : `off by ${percent(sheet.columnError / 2)}`}`,
+      `rows ${rowsRight ? "✓" : `off by ${percent(sheet.rowError / 2)}`} · columns ${columnsRight ? "✓" : `off by ${percent(sheet.columnError / 2)}${by}`}`,
     );
     this.check.classList.toggle("good", rowsRight && columnsRight);
     setText(this.subtitle, this.side === "left" ? view.leftName() : "softmax on the same scores and ε");

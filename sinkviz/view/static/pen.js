@@ -3,6 +3,8 @@
  * code as what is seen.
  */
 
+import { direction } from "./dom.js";
+
 /**
  * @typedef {{fill?: string, size?: number, anchor?: "start" | "middle" | "end", rotate?: number, weight?: number, alpha?: number, italic?: boolean, width?: number}} TextStyle
  */
@@ -209,7 +211,7 @@ export class SvgPen {
     const at = `x="${short(x + this.x)}" y="${short(y + this.y)}"`;
     const turn = rotate ? ` transform="rotate(${rotate} ${short(x + this.x)} ${short(y + this.y)})"` : "";
     // A right-to-left run starts at its right end: name the side that is meant.
-    const rtl = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/.test(text.slice(0, 40)) && !/^[^\u0590-\u08ff]*[A-Za-z\u00c0-\u024f]/.test(text);
+    const rtl = direction(text) === "rtl";
     const side = rtl && anchor !== "middle" ? (anchor === "start" ? "end" : "start") : anchor;
     this.parts.push(
       `<text ${at} fill="${fill}" font-size="${size}" text-anchor="${side}"${rtl ? ' direction="rtl"' : ""}${weight !== 400 ? ` font-weight="${weight}"` : ""}${italic ? ' font-style="italic"' : ""}${alpha < 1 ? ` fill-opacity="${short(alpha)}"` : ""}${turn}>${escapeXml(text)}</text>`,

@@ -1,6 +1,6 @@
 /** Five figures in plain words. */
 
-import { h, setText } from "./dom.js";
+import { h, isolate, setText } from "./dom.js";
 import { clip } from "./lines.js";
 import { format, percent } from "./numbers.js";
 
@@ -9,7 +9,7 @@ export class Strip {
   constructor(view) {
     this.view = view;
     this.cards = Array.from({ length: 5 }, () => {
-      const value = h("b", { dir: "auto" });
+      const value = h("b", {});
       const words = h("span", {});
       const other = h("span", { class: "muted" });
       return { node: h("div", { class: "figure" }, [value, words, other]), value, words, other };
@@ -34,7 +34,7 @@ export class Strip {
     const { least, most } = extremes(right);
     if (least >= 0) {
       const share = right.received[least] / right.columns.weights[least];
-      this.set(3, clip(right.columns.labels[least], 18), `gets ${percent(share)} of its weight from attention`, `most: ${clip(right.columns.labels[most], 14)}, ${percent(right.received[most] / right.columns.weights[most])}`);
+      this.set(3, isolate(clip(right.columns.labels[least], 18)), `gets ${percent(share)} of its weight from attention`, `most: ${isolate(clip(right.columns.labels[most], 14))}, ${percent(right.received[most] / right.columns.weights[most])}`);
     } else this.set(3, "none", "no target word has weight", "");
     if (view.model.partial) {
       let lost = 0;
@@ -46,7 +46,7 @@ export class Strip {
       const worst = dearest(left);
       this.set(
         4,
-        worst >= 0 ? clip(left.rows.labels[worst], 18) : "none",
+        worst >= 0 ? isolate(clip(left.rows.labels[worst], 18)) : "none",
         worst >= 0 ? `pays most: ${format(left.price[worst])} above independence` : "nothing is paid",
         "negative is cheaper",
       );

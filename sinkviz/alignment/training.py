@@ -1,0 +1,623 @@
+"""Heads that learn word links on top of a frozen embedding model: the Sinkhorn Transformer on text, and its rivals.
+
+Every head shares one score, s(x, y) = α cos(x, y) + w ⟨Q(μ, x), K(ν, y)⟩ / √out from α = 1, w = 0, so that training
+starts at the untrained coupling, and one learned price z of having no partner. They differ in what is made of s:
+
+* "sinkhorn": the balanced plan with a null partner on each side. Loss KL(π ‖ P), whose gradient in the cost and in z
+  is (π − P)/ε exactly (`sinkviz.transformer.fenchel_young_loss`), on converged plans only;
+* "bidirectional": softmax attention in both directions, each with a null partner; mean of both cross-entropies;
+* "softmax": softmax attention of source words over target words and null; cross-entropy;
+* "scalars": the Sinkhorn head with w = 0: α and z only.
+
+The target π of a pair has the marginals (a, 1)/2 and (b, 1)/2: gold links and null partners, projected onto them by
+Sinkhorn iterations. Possible links count half as much as sure ones.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, cast, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from sinkviz import transport
+from sinkviz.alignment.evaluation import EvaluationCancelledError, make_folds
+from sinkviz.alignment.gold import GoldPair, GoldSet
+from sinkviz.alignment.links import beats_null, choose, mutual_argmax, share_matrix
+from sinkviz.alignment.metrics import f1_of_sums
+from sinkviz.transformer import SinkhornTransformer, fenchel_young_loss, pad
+
+Head = Literal["sinkhorn", "bidirectional", "softmax", "scalars"]
+HEADS: tuple[Head, ...] = get_args(Head)
+Counts = NDArray[np.int64]
+
+TOLERANCE = 1e-5
+THRESHOLDS = tuple(round(0.06 + 0.04 * k, 2) for k in range(22))
+GROWTHS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
+
+
+@dataclass(frozen=True)
+class HeadConfig:
+    """A head and how it is trained; the defaults are those of the shipped checkpoint.
+
+    Attributes:
+        head: which one.
+        width, layers, heads, out: sizes of both encoders.
+        epsilon: ε, absolute; fixed, since α scales the score.
+        epochs: most passes over the training pairs; the best epoch on the dev pairs is kept.
+        batch: pairs in a step.
+        learning_rates: rates of the encoders that are tried; dev pairs choose.
+        scalar_rate: rate of α, w and z.
+        weight_decay: decoupled, on the encoders.
+        dropout: share of the points' coordinates set to 0 in training.
+        seed: of the weights, the order of the pairs and the dev pairs.
+        dev_share: share of the training pairs held back to choose epoch, rate and thresholds.
+    """
+
+    head: Head = "sinkhorn"
+    width: int = 64
+    layers: int = 1
+    heads: int = 4
+    out: int = 64
+    epsilon: float = 0.1
+    epochs: int = 10
+    batch: int = 16
+    learning_rates: tuple[float, ...] = (1e-3,)
+    scalar_rate: float = 1e-2
+    weight_decay: float = 0.01
+    dropout: float = 0.2
+    seed: int = 0
+    dev_share: float = 0.15
+
+    def __post_init__(self) -> None:
+        if self.head not in HEADS:
+            raise ValueError(f"head: expected one of {', '.join(HEADS)}, got {self.head!r}")
+        for name in ("epochs", "batch"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(f"{name}: expected a whole number >= 1, got {value!r}")
+        if not self.learning_rates:
+            raise ValueError("learning_rates: expected at least one, got none")
+        for name, value in (
+            ("epsilon", self.epsilon),
+            ("scalar_rate", self.scalar_rate),
+            *(("learning_rates", rate) for rate in self.learning_rates),
+        ):
+            if not (math.isfinite(value) and value > 0):
+                raise ValueError(f"{name}: expected finite numbers > 0, got {value}")
+        for name, value in (("dropout", self.dropout), ("dev_share", self.dev_share)):
+            if not 0 <= value < 1:
+                raise ValueError(f"{name}: expected a number from 0 to below 1, got {value}")
+
+
+@dataclass(frozen=True, eq=False)
+class WordPair:
+    """Word vectors of a pair of texts with its gold links.
+
+    Attributes:
+        source, target: shape (n, d) and (m, d), float32.
+        gold: the pair.
+    """
+
+    source: Tensor
+    target: Tensor
+    gold: GoldPair
+
+
+def word_pairs(
+    gold: GoldSet,
+    *,
+    model: str | None = None,
+    layer: int | None = None,
+    device: str = "auto",
+    progress: Callable[[float, str], None] | None = None,
+) -> list[WordPair]:
+    """Embed the words of a gold set, as `sinkviz.embed(words, unit="word")` does.
+
+    Raises:
+        ValueError: a word for which the model has no token (its pair is named).
+    """
+    from sinkviz.alignment.words import default_model
+    from sinkviz.embedding import embed_batch
+
+    texts = [list(words) for pair in gold.pairs for words in (pair.source, pair.target)]
+    name = default_model(gold) if model is None else model
+    measures = embed_batch(texts, model=name, layer=layer, unit="word", device=device, progress=progress)
+    result = []
+    for k, pair in enumerate(gold.pairs):
+        source, target = measures[2 * k], measures[2 * k + 1]
+        if (len(source), len(target)) != (len(pair.source), len(pair.target)):
+            raise ValueError(f"{gold.name}, pair {pair.id!r}: expected words that {name} has tokens for; leave it out")
+        result.append(WordPair(torch.tensor(source.points), torch.tensor(target.points), pair))
+    return result
+
+
+class AlignmentHead(nn.Module):
+    """A score with a price of having no partner; see the top of this module.
+
+    Args:
+        dim: coordinates of a word vector.
+        config: sizes and kind.
+    """
+
+    def __init__(self, dim: int, config: HeadConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.score = SinkhornTransformer(
+            dim,
+            width=config.width,
+            layers=config.layers,
+            heads=config.heads,
+            out=config.out,
+            epsilon=config.epsilon,
+            normalisation="softmax" if config.head == "softmax" else "sinkhorn",
+            residual=True,
+        )
+        # For the plan a pair competes with two null partners, for attention with one.
+        self.null_cost = nn.Parameter(torch.tensor(-0.15 if config.head in ("sinkhorn", "scalars") else -0.3))
+        if config.head == "scalars":
+            for parameter in (*self.score.query_encoder.parameters(), *self.score.key_encoder.parameters()):
+                parameter.requires_grad_(False)
+            self.score.score_scale.requires_grad_(False)
+
+    @property
+    def balanced(self) -> bool:
+        """Whether the head makes a coupling (or attention)."""
+        return self.config.head in ("sinkhorn", "scalars")
+
+    def cost(self, batch: _Batch) -> Tensor:
+        """Return the cost of a batch, shape (B, n, m), float64."""
+        keep = 1 - self.config.dropout
+        x, y = batch.x, batch.y
+        if self.training and keep < 1 and self.config.head != "scalars":
+            query = self.score.query_encoder(x * torch.bernoulli(torch.full_like(x, keep)) / keep, batch.a.float())
+            key = self.score.key_encoder(y * torch.bernoulli(torch.full_like(y, keep)) / keep, batch.b.float())
+            return self.score._cost(query, key, x, y).double()
+        return self.score.cost_tensor(x, batch.a.float(), y, batch.b.float()).double()
+
+    def loss(self, batch: _Batch) -> Tensor:
+        """Return the mean loss of a batch, in nat; items whose plan did not converge are left out."""
+        cost = self.cost(batch)
+        epsilon = self.config.epsilon
+        price = self.null_cost.double()
+        if self.balanced:
+            wider = _augment(cost, price)
+            a, b = batch.null_weights
+            with torch.no_grad():
+                result = transport.sinkhorn(wider.detach(), a, b, epsilon=epsilon, tolerance=TOLERANCE)
+            good = torch.from_numpy(np.asarray(result.status) == "converged")
+            losses = fenchel_young_loss(wider, result.plan, batch.plan, a, b, epsilon=epsilon)
+            return torch.where(good, losses, 0.0).sum() / max(1, int(good.sum()))
+        rows = _cross_entropy(-cost / epsilon, -price / epsilon, batch.row_target, batch.a, batch.b)
+        if self.config.head == "softmax":
+            return rows
+        columns = _cross_entropy(-cost.mT / epsilon, -price / epsilon, batch.column_target.mT, batch.b, batch.a)
+        return (rows + columns) / 2
+
+    @torch.no_grad()
+    def shares(self, batch: _Batch) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Return the shares of a batch (−inf in the padding), and which pairs beat the null partner."""
+        cost = self.cost(batch)
+        epsilon = self.config.epsilon
+        mask = ((batch.a > 0)[:, :, None] & (batch.b > 0)[:, None, :]).numpy()
+        if self.balanced:
+            a, b = batch.null_weights
+            plan = transport.sinkhorn(
+                _augment(cost, self.null_cost.double()), a, b, epsilon=epsilon, tolerance=TOLERANCE
+            ).plan.numpy()
+            real, null_source, null_target = plan[:, :-1, :-1], plan[:, :-1, -1], plan[:, -1, :-1]
+            found = share_matrix(real, null_source, null_target)
+            return np.where(mask, found, -np.inf), beats_null(real, null_source, null_target) & mask
+        null = -float(self.null_cost) / epsilon
+        forward, null_row = _attention(-cost / epsilon, null, batch.b)
+        share, beats = forward, forward > null_row[..., None]
+        if self.config.head == "bidirectional":
+            backward, null_column = _attention(-cost.mT / epsilon, null, batch.a)
+            share, beats = (forward * backward.mT).sqrt(), beats & (backward > null_column[..., None]).mT
+        return np.where(mask, share.numpy(), -np.inf), np.asarray(beats.numpy() & mask)
+
+
+def _augment(cost: Tensor, price: Tensor) -> Tensor:
+    count, n, m = cost.shape
+    right = price.expand(count, n, 1)
+    below = torch.cat([price.expand(count, 1, m), price.new_zeros(count, 1, 1)], dim=2)
+    return torch.cat([torch.cat([cost, right], dim=2), below], dim=1)
+
+
+def _logits(scores: Tensor, null: Tensor | float, weights: Tensor) -> Tensor:
+    present = weights > 0
+    mass = torch.where(present, weights, 1.0).log().masked_fill(~present, -torch.inf)
+    beyond = torch.as_tensor(null, dtype=scores.dtype).expand(*scores.shape[:-1], 1)
+    return torch.cat([scores + mass[:, None, :], beyond], dim=-1)
+
+
+def _cross_entropy(scores: Tensor, null: Tensor, target: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """Return −Σ_i a_i Σ_j t_ij log attention_ij, the null partner last among the j; mean over the batch."""
+    logs = _logits(scores, null, columns).log_softmax(-1)
+    logs = torch.where(torch.isfinite(logs), logs, 0.0)
+    return -((target * logs).sum(-1) * rows).sum(-1).mean()
+
+
+def _attention(scores: Tensor, null: float, weights: Tensor) -> tuple[Tensor, Tensor]:
+    both = _logits(scores, null, weights).softmax(-1)
+    return both[..., :-1], both[..., -1]
+
+
+@dataclass(frozen=True, eq=False)
+class _Batch:
+    """Padded pairs: points, weights, target plan with null partners, and target attention of rows and columns."""
+
+    x: Tensor
+    a: Tensor
+    y: Tensor
+    b: Tensor
+    plan: Tensor
+    row_target: Tensor
+    column_target: Tensor
+    indices: NDArray[np.int64]
+
+    @property
+    def null_weights(self) -> tuple[Tensor, Tensor]:
+        one = self.a.new_ones(len(self.a), 1)
+        return torch.cat([self.a, one], dim=1) / 2, torch.cat([self.b, one], dim=1) / 2
+
+
+LINKED_NULL = 0.02
+"""How much of a linked word may go to the null partner in the target, against a link of 1: what its weight leaves."""
+UNLINKED = 1e-4
+
+
+def target_plan(pair: GoldPair) -> NDArray[np.float64]:
+    """Return the coupling that a pair's links ask for, shape (n + 1, m + 1), null partners last.
+
+    Links (possible ones half) and null partners, projected onto the marginals (a, 1)/2 and (b, 1)/2 in the sense of
+    relative entropy, by Sinkhorn iterations.
+
+    >>> plan = target_plan(GoldPair(("a", "b"), ("c", "d"), frozenset({(0, 0)})))
+    >>> plan.round(2).tolist()
+    [[0.24, 0.0, 0.01], [0.0, 0.0, 0.25], [0.01, 0.25, 0.24]]
+    """
+    n, m = len(pair.source), len(pair.target)
+    kernel = np.full((n + 1, m + 1), UNLINKED)
+    for i, j in pair.possible:
+        kernel[i, j] = 1.0 if (i, j) in pair.sure else 0.5
+    kernel[:n, m] = np.where(kernel[:n, :m].max(1) > UNLINKED, LINKED_NULL, 1.0)
+    kernel[n, :m] = np.where(kernel[:n, :m].max(0) > UNLINKED, LINKED_NULL, 1.0)
+    kernel[n, m] = 1.0
+    a = np.append(np.full(n, 0.5 / n), 0.5)
+    b = np.append(np.full(m, 0.5 / m), 0.5)
+    row, column = np.ones(n + 1), np.ones(m + 1)
+    for _ in range(2_000):
+        row = a / (kernel @ column)
+        column = b / (row @ kernel)
+        if np.abs(row * (kernel @ column) - a).sum() < 1e-9:
+            break
+    return np.asarray(row[:, None] * kernel * column)
+
+
+def target_attention(pair: GoldPair) -> NDArray[np.float64]:
+    """Return the attention of source words that a pair's links ask for, shape (n, m + 1), null partner last.
+
+    >>> target_attention(GoldPair(("a", "b"), ("c", "d"), frozenset({(0, 0), (0, 1)}))).tolist()
+    [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
+    """
+    n, m = len(pair.source), len(pair.target)
+    table = np.zeros((n, m + 1))
+    for i, j in pair.possible:
+        table[i, j] = 1.0 if (i, j) in pair.sure else 0.5
+    table[:, m] = table.sum(1) == 0
+    return np.asarray(table / table.sum(1, keepdims=True))
+
+
+def _turned(pair: GoldPair) -> GoldPair:
+    return GoldPair(
+        pair.target,
+        pair.source,
+        frozenset((j, i) for i, j in pair.sure),
+        frozenset((j, i) for i, j in pair.possible),
+    )
+
+
+class _Data:
+    """Pairs with their targets, made once."""
+
+    def __init__(self, pairs: Sequence[WordPair]) -> None:
+        self.pairs = list(pairs)
+        self.plans = [target_plan(pair.gold) for pair in pairs]
+        self.rows = [target_attention(pair.gold) for pair in pairs]
+        self.columns = [target_attention(_turned(pair.gold)) for pair in pairs]
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def take(self, indices: Sequence[int] | NDArray[np.int64]) -> _Batch:
+        chosen = [self.pairs[k] for k in indices]
+        x, a = pad([pair.source for pair in chosen], [_uniform(pair.source) for pair in chosen])
+        y, b = pad([pair.target for pair in chosen], [_uniform(pair.target) for pair in chosen])
+        n, m = a.shape[1], b.shape[1]
+        plan = torch.zeros(len(chosen), n + 1, m + 1, dtype=torch.float64)
+        rows = torch.zeros(len(chosen), n, m + 1, dtype=torch.float64)
+        columns = torch.zeros(len(chosen), n + 1, m, dtype=torch.float64)
+        for k, index in enumerate(indices):
+            source, target = len(chosen[k].source), len(chosen[k].target)
+            table = torch.from_numpy(self.plans[index])
+            plan[k, :source, :target] = table[:-1, :-1]
+            plan[k, :source, m], plan[k, n, :target], plan[k, n, m] = table[:-1, -1], table[-1, :-1], table[-1, -1]
+            attention = torch.from_numpy(self.rows[index])
+            rows[k, :source, :target], rows[k, :source, m] = attention[:, :-1], attention[:, -1]
+            attention = torch.from_numpy(self.columns[index]).T
+            columns[k, :source, :target], columns[k, n, :target] = attention[:-1], attention[-1]
+        return _Batch(x, a, y, b, plan, rows, columns, np.asarray(indices))
+
+    def batches(self, indices: NDArray[np.int64], size: int = 64) -> list[_Batch]:
+        order = sorted(indices.tolist(), key=lambda k: len(self.pairs[k].source) + len(self.pairs[k].target))
+        return [self.take(order[start : start + size]) for start in range(0, len(order), size)]
+
+
+def _uniform(points: Tensor) -> Tensor:
+    return torch.full((len(points),), 1 / len(points), dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How links are taken from the shares of a head.
+
+    Attributes:
+        rule: "mutual" or "grown" (thresholds chosen on dev pairs), or "null" (no threshold: beats the null partner in
+            row and column).
+        threshold, growth: for the first two.
+    """
+
+    rule: Literal["mutual", "grown", "null"]
+    threshold: float = 0.0
+    growth: float | None = None
+
+
+def decodings(kind: str) -> tuple[Decoding, ...]:
+    """Return the decodings of a kind, "mutual", "grown" or "null", among which dev pairs choose."""
+    if kind == "null":
+        return (Decoding("null"),)
+    if kind == "mutual":
+        return tuple(Decoding("mutual", threshold) for threshold in THRESHOLDS)
+    return tuple(
+        Decoding("grown", threshold, growth) for threshold in THRESHOLDS for growth in GROWTHS if growth < threshold
+    )
+
+
+KINDS = ("mutual", "grown", "null")
+
+
+def _decode(
+    share: NDArray[np.float64], beats: NDArray[np.bool_], mutual: NDArray[np.bool_], decoding: Decoding
+) -> NDArray[np.bool_]:
+    if decoding.rule == "null":
+        return beats
+    return choose(share, decoding.rule, decoding.threshold, decoding.growth, mutual=mutual)
+
+
+def count(
+    head: AlignmentHead, data: _Data, indices: NDArray[np.int64], options: Sequence[Decoding]
+) -> NDArray[np.int64]:
+    """Return counts (options, pairs, 4) of a head on the pairs at `indices`, in their order."""
+    head.eval()
+    place = {int(k): position for position, k in enumerate(indices)}
+    table = np.zeros((len(options), len(indices), 4), dtype=np.int64)
+    for batch in data.batches(indices):
+        share, beats = head.shares(batch)
+        mutual = mutual_argmax(share)
+        sure = np.zeros(share.shape, dtype=bool)
+        possible = np.zeros(share.shape, dtype=bool)
+        for b, k in enumerate(batch.indices):
+            for i, j in data.pairs[k].gold.possible:
+                possible[b, i, j] = True
+                sure[b, i, j] = (i, j) in data.pairs[k].gold.sure
+        rows = [place[int(k)] for k in batch.indices]
+        for option, decoding in enumerate(options):
+            marks = _decode(share, beats, mutual, decoding)
+            table[option, rows] = np.stack(
+                [
+                    marks.sum((1, 2)),
+                    sure.sum((1, 2)),
+                    (marks & possible).sum((1, 2)),
+                    (marks & sure).sum((1, 2)),
+                ],
+                axis=1,
+            )
+    return table
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedHead:
+    """A head after training, and how it came about.
+
+    Attributes:
+        head: the module, at its best epoch.
+        decodings: for each kind, the decoding that dev pairs chose.
+        learning_rate, epoch: those that dev pairs chose; epoch 0 is the untrained score.
+        dev_f1: F1 on the dev pairs, for each kind.
+        history: one row for each rate and epoch: loss and dev F1.
+        seconds: wall-clock time.
+    """
+
+    head: AlignmentHead
+    decodings: dict[str, Decoding]
+    learning_rate: float
+    epoch: int
+    dev_f1: dict[str, float]
+    history: tuple[dict[str, float], ...] = field(default=())
+    seconds: float = 0.0
+
+
+def train_head(
+    pairs: Sequence[WordPair],
+    config: HeadConfig,
+    *,
+    select: str = "mutual",
+    progress: Callable[[float, str], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> TrainedHead:
+    """Train a head; part of the pairs is held back to choose rate, epoch and thresholds.
+
+    Args:
+        pairs: embedded pairs with gold links, at least 10.
+        config: what and how.
+        select: the kind of decoding whose dev F1 chooses rate and epoch.
+        progress, cancelled: as in `sinkviz.alignment.evaluation.evaluate`.
+
+    Raises:
+        ValueError: too few pairs, an unknown kind.
+        EvaluationCancelledError: it was stopped.
+    """
+    if len(pairs) < 10:
+        raise ValueError(f"train: expected at least 10 pairs, got {len(pairs)}")
+    if select not in KINDS:
+        raise ValueError(f"select: expected one of {', '.join(KINDS)}, got {select!r}")
+    started = time.perf_counter()
+    data = _Data(pairs)
+    parts = max(2, round(1 / config.dev_share)) if config.dev_share else 7
+    fold = make_folds([pair.gold for pair in pairs], parts, seed=config.seed)
+    dev, train = np.flatnonzero(fold == 0), np.flatnonzero(fold != 0)
+    options = {kind: decodings(kind) for kind in KINDS}
+    best: tuple[float, dict[str, Tensor], float, int] | None = None
+    history: list[dict[str, float]] = []
+    dim = pairs[0].source.shape[1]
+    for number, rate in enumerate(config.learning_rates):
+        torch.manual_seed(config.seed)
+        head = AlignmentHead(dim, config)
+        optimiser = _optimiser(head, config, rate)
+        steps = config.epochs * math.ceil(len(train) / config.batch)
+        generator = np.random.default_rng(config.seed)
+        step = 0
+        for epoch in range(config.epochs + 1):
+            losses = []
+            if epoch:
+                head.train()
+                order = generator.permutation(train)
+                for start in range(0, len(order), config.batch):
+                    warm = min(1.0, (step + 1) / 20) * 0.5 * (1 + math.cos(math.pi * step / steps))
+                    for group in optimiser.param_groups:
+                        group["lr"] = group["rate"] * warm
+                    optimiser.zero_grad()
+                    loss = head.loss(data.take(order[start : start + config.batch]))
+                    loss.backward()  # type: ignore[no-untyped-call]
+                    nn.utils.clip_grad_norm_(head.parameters(), 1.0)
+                    optimiser.step()
+                    losses.append(float(loss.detach()))
+                    step += 1
+                    if cancelled is not None and cancelled():
+                        raise EvaluationCancelledError("the training was stopped")
+            mean = float(np.mean(losses)) if losses else math.nan
+            if epoch and not math.isfinite(mean):
+                break
+            found = f1_of_sums(count(head, data, dev, options[select]).sum(1)).max()
+            history.append({"rate": rate, "epoch": epoch, "loss": mean, "dev_f1": float(found)})
+            if best is None or found > best[0]:
+                state = {name: tensor.detach().clone() for name, tensor in head.state_dict().items()}
+                best = float(found), state, rate, epoch
+            if progress is not None:
+                share = (number + epoch / config.epochs) / len(config.learning_rates)
+                progress(share, f"{config.head}, rate {rate:g}, epoch {epoch}: dev F1 {100 * found:.1f}")
+    assert best is not None
+    head = AlignmentHead(dim, config)
+    head.load_state_dict(best[1])
+    head.eval()
+    chosen, reached = {}, {}
+    for kind in KINDS:
+        values = f1_of_sums(count(head, data, dev, options[kind]).sum(1))
+        chosen[kind] = options[kind][int(values.argmax())]
+        reached[kind] = float(values.max())
+    return TrainedHead(head, chosen, best[2], best[3], reached, tuple(history), time.perf_counter() - started)
+
+
+def _optimiser(head: AlignmentHead, config: HeadConfig, rate: float) -> torch.optim.Optimizer:
+    scalars = [head.null_cost, head.score.residual_scale, head.score.score_scale]
+    names = {id(parameter) for parameter in scalars}
+    encoders = [p for p in head.parameters() if id(p) not in names and p.requires_grad]
+    groups: list[dict[str, Any]] = [
+        {"params": [p for p in scalars if p.requires_grad], "rate": config.scalar_rate, "weight_decay": 0.0}
+    ]
+    if encoders:
+        groups.append({"params": encoders, "rate": rate, "weight_decay": config.weight_decay})
+    return torch.optim.AdamW(groups, lr=rate)
+
+
+@dataclass(frozen=True, eq=False)
+class CrossValidation:
+    """Counts of a head on pairs that it was not trained on, one table for each kind of decoding.
+
+    Attributes:
+        head: which one.
+        seeds: the seeds that were run.
+        counts: kind → shape (seeds, pairs, 4).
+        parameters: trained numbers.
+        seconds: wall-clock time of each training.
+        chosen: what dev pairs chose in each run.
+    """
+
+    head: Head
+    seeds: tuple[int, ...]
+    counts: dict[str, Counts]
+    parameters: int
+    seconds: tuple[float, ...]
+    chosen: tuple[dict[str, Any], ...]
+
+
+def cross_validate(
+    pairs: Sequence[WordPair],
+    config: HeadConfig,
+    *,
+    folds: int = 5,
+    fold_seed: int = 0,
+    seeds: Sequence[int] = (0, 1),
+    progress: Callable[[float, str], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> CrossValidation:
+    """Train on all folds but one and count links on that one, for each fold and seed.
+
+    The folds are those of `sinkviz.alignment.evaluate` with the same seed, so that trained and untrained methods
+    compare pair by pair. In each run, dev pairs from the training folds choose rate, epoch and thresholds.
+    """
+    fold = make_folds([pair.gold for pair in pairs], folds, seed=fold_seed)
+    tables = {kind: np.zeros((len(seeds), len(pairs), 4), dtype=np.int64) for kind in KINDS}
+    seconds, chosen = [], []
+    data = _Data(pairs)
+    parameters = 0
+    for number, seed in enumerate(seeds):
+        for part in range(folds):
+            train, test = np.flatnonzero(fold != part), np.flatnonzero(fold == part)
+
+            def report(share: float, line: str, done: int = number * folds + part) -> None:
+                if progress is not None:
+                    progress((done + share) / (len(seeds) * folds), line)
+
+            found = train_head(
+                [pairs[int(k)] for k in train], replace(config, seed=seed), progress=report, cancelled=cancelled
+            )
+            for kind in KINDS:
+                tables[kind][number, test] = count(found.head, data, test, [found.decodings[kind]])[0]
+            seconds.append(found.seconds)
+            chosen.append(
+                {
+                    "seed": seed,
+                    "fold": part,
+                    "rate": found.learning_rate,
+                    "epoch": found.epoch,
+                    "decodings": {kind: asdict(decoding) for kind, decoding in found.decodings.items()},
+                    "dev_f1": found.dev_f1,
+                }
+            )
+            parameters = sum(p.numel() for p in found.head.parameters() if p.requires_grad)
+    return CrossValidation(config.head, tuple(seeds), tables, parameters, tuple(seconds), tuple(chosen))
+
+
+def transfer(found: TrainedHead, pairs: Sequence[WordPair]) -> dict[str, Counts]:
+    """Return the counts of a trained head on other pairs, kind → (pairs, 4), nothing tuned again."""
+    data = _Data(pairs)
+    indices = np.arange(len(pairs))
+    return {kind: cast("Counts", count(found.head, data, indices, [found.decodings[kind]])[0]) for kind in KINDS}

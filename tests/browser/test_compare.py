@@ -1,0 +1,196 @@
+"""The Compare page in Chromium, on the real model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Open = Callable[..., Any]
+HOSTILE = "<b>bold</b> <script>x</script> $x^2$ :red[x] &amp; the the the 2026-12-01"
+
+
+def lines(page: Any, side: str = "Coupling") -> Any:
+    return page.get_by_role("region", name=side, exact=True)
+
+
+def atoms(page: Any, side: str) -> list[str]:
+    """Return the labels of the running text in the left panel, in order."""
+    found: list[str] = lines(page).locator(f".text.{side} .atom").all_inner_texts()
+    return found
+
+
+def wait_drawn(page: Any) -> None:
+    lines(page).locator(".text.source .atom").first.wait_for(timeout=60_000)
+
+
+def wait_for_atoms(page: Any, side: str, count: int) -> None:
+    page.wait_for_function(
+        """([side, count]) => [...document.querySelectorAll('*')].some((e) => e.shadowRoot &&
+        e.shadowRoot.querySelectorAll(`section[aria-label=Coupling] .text.${side} .atom`).length === count)""",
+        arg=[side, count],
+    )
+
+
+def type_text(page: Any, label: str, text: str) -> None:
+    area = page.get_by_label(label, exact=True)
+    area.fill(text)
+    area.press("Control+Enter")
+
+
+def figures(page: Any) -> str:
+    text: str = page.get_by_role("group", name="Figures").inner_text()
+    return text
+
+
+def test_a_deep_link_to_a_fresh_server_shows_frame_page_and_picture(fresh_server: Any, open_page: Open) -> None:
+    page = open_page(f"{fresh_server.url}/compare?unit=word&epsilon=0.1&baseline=itself")
+    # Frame and page are there before the model is.
+    page.get_by_label("Source text", exact=True).wait_for()
+    assert lines(page).count() == 0
+    wait_drawn(page)
+    assert atoms(page, "source") == atoms(page, "target")
+    assert "unit=word" in page.url
+    assert "epsilon=0.1" in page.url
+    assert "Baseline" in page.inner_text("body")
+    assert "Traceback" not in fresh_server.log.read_text()
+
+
+@pytest.fixture
+def page(server: Any, open_page: Open) -> Any:
+    opened = open_page(f"{server.url}/?unit=word")
+    wait_drawn(opened)
+    return opened
+
+
+def test_typed_texts_and_examples_are_drawn(page: Any) -> None:
+    type_text(page, "Source text", "A small fish swam.")
+    wait_for_atoms(page, "source", 5)
+    assert atoms(page, "source") == ["A", "small", "fish", "swam", "."]
+    page.get_by_role("button", name="Swap").click()
+    wait_for_atoms(page, "target", 5)
+    assert atoms(page, "target") == ["A", "small", "fish", "swam", "."]
+    page.get_by_role("combobox", name=re.compile("Example")).click()
+    page.get_by_role("option").nth(2).click()
+    page.wait_for_function(
+        "() => !document.querySelector('textarea[aria-label=\"Target text\"]').value.startsWith('A small fish')"
+    )
+    page.wait_for_timeout(1500)
+    chosen = page.get_by_label("Source text", exact=True).input_value()
+    assert chosen.split()[0] in atoms(page, "source")[0]
+
+
+def test_epsilon_moves_by_keyboard_and_the_url_follows(page: Any) -> None:
+    before = figures(page)
+    slider = page.get_by_role("slider", name=re.compile("ε|epsilon", re.IGNORECASE)).first
+    slider.focus()
+    for _ in range(15):
+        slider.press("ArrowLeft")
+    page.wait_for_function("() => location.search.includes('epsilon=')")
+    assert figures(page) != before
+
+
+def test_units_change_what_is_solved_on(page: Any) -> None:
+    type_text(page, "Source text", "Unbelievable riverbanks flooded.")
+    wait_for_atoms(page, "source", 4)
+    page.get_by_role("radio", name="Tokens").or_(page.get_by_role("button", name="Tokens")).first.click()
+    page.wait_for_function("() => !location.search.includes('unit=word')")
+    wait_for_atoms(page, "source", 7)
+    assert "".join(atoms(page, "source")) == "Unbelievableriverbanksflooded."
+
+
+def test_hostile_tokens_are_shown_as_text_and_not_merged(page: Any) -> None:
+    type_text(page, "Source text", HOSTILE)
+    page.wait_for_function(
+        """() => [...document.querySelectorAll('*')].some((e) => e.shadowRoot &&
+        [...e.shadowRoot.querySelectorAll('section[aria-label=Coupling] .text.source .atom')]
+          .filter((a) => a.textContent === 'the').length === 3)"""
+    )
+    shown = "".join(atoms(page, "source")).replace(" ", "")
+    assert shown == HOSTILE.replace(" ", "")
+    for choice in ("Clouds in 3-D", "Figures to keep"):
+        page.get_by_role("radio", name=choice).or_(page.get_by_role("button", name=choice)).first.click()
+        page.locator(".js-plotly-plot").first.wait_for()
+        page.wait_for_timeout(1000)
+        # Nothing of the user's became an element anywhere.
+        assert page.locator(".js-plotly-plot b").count() == 0
+    assert page.evaluate(
+        """() => { const all = [document]; document.querySelectorAll('*').forEach((e) => e.shadowRoot && all.push(e.shadowRoot));
+        return all.flatMap((root) => [...root.querySelectorAll('b, .katex')]).map((e) => e.outerHTML); }"""
+    ) == []
+
+
+def test_dark_mode_follows_at_once(page: Any) -> None:
+    card = lines(page)
+    light = card.evaluate("(e) => getComputedStyle(e).backgroundColor")
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_timeout(1500)
+    dark = card.evaluate("(e) => getComputedStyle(e).backgroundColor")
+
+    def brightness(colour: str) -> float:
+        return sum(float(part) for part in re.findall(r"[\d.]+", colour)[:3])
+
+    assert brightness(dark) < 200 < 600 < brightness(light)
+
+
+def test_nothing_typed_is_lost_by_a_reload(page: Any) -> None:
+    type_text(page, "Source text", "Typed and sent.")
+    wait_for_atoms(page, "source", 4)
+    area = page.get_by_label("Target text", exact=True)
+    area.click()
+    area.press("Control+a")
+    area.press_sequentially("typed, not yet sent")
+    page.reload()
+    page.wait_for_function(
+        """() => document.querySelector('textarea[aria-label="Target text"]')?.value === 'typed, not yet sent'"""
+    )
+    assert page.get_by_label("Source text", exact=True).input_value() == "Typed and sent."
+    wait_for_atoms(page, "target", 5)
+    assert "texts=" not in page.url
+
+
+def test_nothing_typed_is_lost_by_an_error(page: Any) -> None:
+    type_text(page, "Source text", "   ")
+    page.get_by_text("The source is empty").wait_for()
+    assert len(atoms(page, "source")) > 1  # the last good picture
+    type_text(page, "Source text", "All good again")
+    wait_for_atoms(page, "source", 3)
+    assert page.get_by_text("The source is empty").count() == 0
+
+
+def test_half_a_surrogate_pair_is_refused_or_replaced_but_never_breaks_the_page(page: Any) -> None:
+    page.get_by_label("Source text", exact=True).evaluate(
+        """(e) => { const set = Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, 'value').set;
+        set.call(e, 'half \\ud83d pair'); e.dispatchEvent(new Event('input', { bubbles: true })); }"""
+    )
+    page.get_by_label("Source text", exact=True).press("Control+Enter")
+    page.wait_for_timeout(2000)
+    wait_drawn(page)
+    type_text(page, "Source text", "Works on")
+    wait_for_atoms(page, "source", 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("الكلب ينام الآن.", 4),
+        ("הכלב ישן עכשיו.", 4),
+        ("Κοιμάται ο σκύλος.", 4),
+        ("कुत्ता सो रहा है।", 5),
+        ("👩‍👩‍👧 fish 🐟", 3),
+    ],
+)
+def test_other_scripts_are_drawn_with_their_own_letters(page: Any, text: str, count: int) -> None:
+    type_text(page, "Source text", text)
+    wait_for_atoms(page, "source", count)
+    assert "".join(atoms(page, "source")) == text.replace(" ", "")
+
+
+def test_a_phone_shows_one_column(server: Any, open_page: Open) -> None:
+    page = open_page(f"{server.url}/?unit=word", viewport={"width": 390, "height": 844})
+    wait_drawn(page)
+    left, right = lines(page).bounding_box(), lines(page, "Attention").bounding_box()
+    assert right["y"] > left["y"] + left["height"] - 1
+    assert page.evaluate("document.documentElement.scrollWidth") <= 391
