@@ -56,6 +56,7 @@ class HeadConfig:
         scalar_rate: rate of α, w and z.
         weight_decay: decoupled, on the encoders.
         dropout: share of the points' coordinates set to 0 in training.
+        linked_null: what a linked word gives to the null partner in the target, against 1 for a link.
         seed: of the weights, the order of the pairs and the dev pairs.
         dev_share: share of the training pairs held back to choose epoch, rate and thresholds.
     """
@@ -72,6 +73,7 @@ class HeadConfig:
     scalar_rate: float = 1e-2
     weight_decay: float = 0.01
     dropout: float = 0.2
+    linked_null: float = 0.2
     seed: int = 0
     dev_share: float = 0.15
 
@@ -91,7 +93,11 @@ class HeadConfig:
         ):
             if not (math.isfinite(value) and value > 0):
                 raise ValueError(f"{name}: expected finite numbers > 0, got {value}")
-        for name, value in (("dropout", self.dropout), ("dev_share", self.dev_share)):
+        for name, value in (
+            ("dropout", self.dropout),
+            ("dev_share", self.dev_share),
+            ("linked_null", self.linked_null),
+        ):
             if not 0 <= value < 1:
                 raise ValueError(f"{name}: expected a number from 0 to below 1, got {value}")
 
@@ -268,16 +274,21 @@ class _Batch:
         return torch.cat([self.a, one], dim=1) / 2, torch.cat([self.b, one], dim=1) / 2
 
 
-LINKED_NULL = 0.02
-"""How much of a linked word may go to the null partner in the target, against a link of 1: what its weight leaves."""
 UNLINKED = 1e-4
+EXCESS = 0.02
+"""Least weight of the null partner against 1 for a link: it takes what a link cannot carry when words differ in weight,
+rather than pairs that are not linked (weight UNLINKED)."""
 
 
-def target_plan(pair: GoldPair) -> NDArray[np.float64]:
+def target_plan(pair: GoldPair, linked_null: float = 0.0) -> NDArray[np.float64]:
     """Return the coupling that a pair's links ask for, shape (n + 1, m + 1), null partners last.
 
     Links (possible ones half) and null partners, projected onto the marginals (a, 1)/2 and (b, 1)/2 in the sense of
     relative entropy, by Sinkhorn iterations.
+
+    Args:
+        linked_null: what a linked word gives to the null partner, against 1 for a link. It keeps the null partner
+            between links and non-links, which is what linking without a threshold needs.
 
     >>> plan = target_plan(GoldPair(("a", "b"), ("c", "d"), frozenset({(0, 0)})))
     >>> plan.round(2).tolist()
@@ -287,8 +298,8 @@ def target_plan(pair: GoldPair) -> NDArray[np.float64]:
     kernel = np.full((n + 1, m + 1), UNLINKED)
     for i, j in pair.possible:
         kernel[i, j] = 1.0 if (i, j) in pair.sure else 0.5
-    kernel[:n, m] = np.where(kernel[:n, :m].max(1) > UNLINKED, LINKED_NULL, 1.0)
-    kernel[n, :m] = np.where(kernel[:n, :m].max(0) > UNLINKED, LINKED_NULL, 1.0)
+    kernel[:n, m] = np.where(kernel[:n, :m].max(1) > UNLINKED, max(linked_null, EXCESS), 1.0)
+    kernel[n, :m] = np.where(kernel[:n, :m].max(0) > UNLINKED, max(linked_null, EXCESS), 1.0)
     kernel[n, m] = 1.0
     a = np.append(np.full(n, 0.5 / n), 0.5)
     b = np.append(np.full(m, 0.5 / m), 0.5)
@@ -301,8 +312,11 @@ def target_plan(pair: GoldPair) -> NDArray[np.float64]:
     return np.asarray(row[:, None] * kernel * column)
 
 
-def target_attention(pair: GoldPair) -> NDArray[np.float64]:
+def target_attention(pair: GoldPair, linked_null: float = 0.0) -> NDArray[np.float64]:
     """Return the attention of source words that a pair's links ask for, shape (n, m + 1), null partner last.
+
+    Args:
+        linked_null: as for `target_plan`.
 
     >>> target_attention(GoldPair(("a", "b"), ("c", "d"), frozenset({(0, 0), (0, 1)}))).tolist()
     [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
@@ -311,7 +325,7 @@ def target_attention(pair: GoldPair) -> NDArray[np.float64]:
     table = np.zeros((n, m + 1))
     for i, j in pair.possible:
         table[i, j] = 1.0 if (i, j) in pair.sure else 0.5
-    table[:, m] = table.sum(1) == 0
+    table[:, m] = np.where(table.sum(1) > 0, linked_null, 1.0)
     return np.asarray(table / table.sum(1, keepdims=True))
 
 
@@ -327,11 +341,11 @@ def _turned(pair: GoldPair) -> GoldPair:
 class _Data:
     """Pairs with their targets, made once."""
 
-    def __init__(self, pairs: Sequence[WordPair]) -> None:
+    def __init__(self, pairs: Sequence[WordPair], linked_null: float) -> None:
         self.pairs = list(pairs)
-        self.plans = [target_plan(pair.gold) for pair in pairs]
-        self.rows = [target_attention(pair.gold) for pair in pairs]
-        self.columns = [target_attention(_turned(pair.gold)) for pair in pairs]
+        self.plans = [target_plan(pair.gold, linked_null) for pair in pairs]
+        self.rows = [target_attention(pair.gold, linked_null) for pair in pairs]
+        self.columns = [target_attention(_turned(pair.gold), linked_null) for pair in pairs]
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -479,7 +493,7 @@ def train_head(
     if select not in KINDS:
         raise ValueError(f"select: expected one of {', '.join(KINDS)}, got {select!r}")
     started = time.perf_counter()
-    data = _Data(pairs)
+    data = _Data(pairs, config.linked_null)
     parts = max(2, round(1 / config.dev_share)) if config.dev_share else 7
     fold = make_folds([pair.gold for pair in pairs], parts, seed=config.seed)
     dev, train = np.flatnonzero(fold == 0), np.flatnonzero(fold != 0)
@@ -586,7 +600,7 @@ def cross_validate(
     fold = make_folds([pair.gold for pair in pairs], folds, seed=fold_seed)
     tables = {kind: np.zeros((len(seeds), len(pairs), 4), dtype=np.int64) for kind in KINDS}
     seconds, chosen = [], []
-    data = _Data(pairs)
+    data = _Data(pairs, config.linked_null)
     parameters = 0
     for number, seed in enumerate(seeds):
         for part in range(folds):
@@ -618,6 +632,6 @@ def cross_validate(
 
 def transfer(found: TrainedHead, pairs: Sequence[WordPair]) -> dict[str, Counts]:
     """Return the counts of a trained head on other pairs, kind → (pairs, 4), nothing tuned again."""
-    data = _Data(pairs)
+    data = _Data(pairs, found.head.config.linked_null)
     indices = np.arange(len(pairs))
     return {kind: cast("Counts", count(found.head, data, indices, [found.decodings[kind]])[0]) for kind in KINDS}

@@ -14,8 +14,8 @@ from sinkviz.approximation.experiment import (
     stored_results,
 )
 from sinkviz.approximation.steps import (
-    Factorisation,
     FactorFit,
+    Factorisation,
     RankStep,
     Recovery,
     Stability,

@@ -52,7 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("out", "coordinates of Q and K"),
     ):
         parser.add_argument(f"--{name}", type=int, default=None, metavar="N", help=what)
-    parser.add_argument("--out-file", type=Path, metavar="FILE", help="write the result as JSON; an unfinished one there is continued")
+    parser.add_argument(
+        "--out-file", type=Path, metavar="FILE", help="write the result as JSON; an unfinished one there is continued"
+    )
     parser.add_argument("--models", type=Path, metavar="FOLDER", help="write the trained models there")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--quiet", action="store_true", help="no progress")
@@ -113,7 +115,8 @@ def run(args: argparse.Namespace) -> int:
         result.save(args.out_file)
     if args.models:
         for cell, model in experiment.models.items():
-            name = f"{config.system}-{cell.kind}-{cell.width}x{cell.layers}-e{cell.epsilon:g}-n{cell.training_size}-s{cell.seed}"
+            size = f"{cell.width}x{cell.layers}-e{cell.epsilon:g}-n{cell.training_size}-s{cell.seed}"
+            name = f"{config.system}-{cell.kind}-{size}"
             model.save(args.models / f"{name}.safetensors", about={"title": cell.label, "command": config.command})
     if args.json:
         print(json.dumps(result.as_dict(), allow_nan=False, ensure_ascii=False))
@@ -142,10 +145,14 @@ def table(result: Any) -> str:
         name += f", ε {group.epsilon:g}"
         lines.append(f"{name:34} {group.parameters:10,} {interval(group.mean):>18} {interval(group.largest):>20}")
         for points, mean in group.far_mean.items():
-            lines.append(f"{f'  {points} points':34} {'':10} {interval(mean):>18} {interval(group.far_largest[points]):>20}")
+            lines.append(
+                f"{f'  {points} points':34} {'':10} {interval(mean):>18} {interval(group.far_largest[points]):>20}"
+            )
         if group.diverged:
             lines.append(f"  {group.diverged} of its runs diverged")
     for cell, ratio in result.ratios():
         span = "" if ratio.low is None else f" ({ratio.low:.1f} to {ratio.high:.1f})"
-        lines.append(f"softmax over Sinkhorn, {cell.width}x{cell.layers}, ε {cell.epsilon:g}: {ratio.mean:.1f} times{span}")
+        lines.append(
+            f"softmax over Sinkhorn, {cell.width}x{cell.layers}, ε {cell.epsilon:g}: {ratio.mean:.1f} times{span}"
+        )
     return "\n".join(lines)

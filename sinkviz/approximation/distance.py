@@ -192,7 +192,7 @@ def coupling_distance(plan: ArrayLike, other: ArrayLike, x: ArrayLike, y: ArrayL
     if moved <= 1e-15 * mass or diameter == 0:
         return Distance(0.0, moved * diameter, moved * diameter == 0, moved)
     if first.size <= EXACT_CELLS:
-        value = _exact(positive, negative, x_ground, y_ground)
-        return Distance(value, value, True, moved)
-    lower, upper = _flow_bounds(positive, negative, x_ground, y_ground)
-    return Distance(lower, upper, False, moved)
+        distance = _exact(positive, negative, x_ground, y_ground)
+        return Distance(distance, distance, True, moved)
+    low, high = _flow_bounds(positive, negative, x_ground, y_ground)
+    return Distance(low, high, False, moved)

@@ -58,9 +58,7 @@ def _solve(cost: Matrix, a: Matrix, b: Matrix, epsilon: float) -> tuple[Matrix, 
     return result.plan.numpy(), str(result.status)
 
 
-def _check(
-    matrix: ArrayLike, x: ArrayLike, y: ArrayLike, epsilon: float, name: str
-) -> tuple[Matrix, Matrix, Matrix]:
+def _check(matrix: ArrayLike, x: ArrayLike, y: ArrayLike, epsilon: float, name: str) -> tuple[Matrix, Matrix, Matrix]:
     given = np.asarray(matrix, dtype=np.float64)
     source, target = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if given.ndim != 2 or source.ndim != 2 or target.ndim != 2 or given.shape != (len(source), len(target)):
@@ -353,7 +351,9 @@ def learn_factors(
         (True, True)
     """
     if system.factors is None:
-        raise ValueError(f"system {system.name!r}: its factors are not known; choose one whose cost is given by factors")
+        raise ValueError(
+            f"system {system.name!r}: its factors are not known; choose one whose cost is given by factors"
+        )
     which = 0 if side == "source" else 1
 
     def data(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -382,7 +382,7 @@ def learn_factors(
             error = (encoder(train_points[index], weights) - train_factor[index]).square().sum(-1)
             loss = (weights * error).sum(-1).mean()
             optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            torch.autograd.backward([loss])
             torch.nn.utils.clip_grad_norm_(encoder.parameters(), 1.0)
             optimiser.step()
             schedule.step()

@@ -1,4 +1,4 @@
-"""Coupling systems: maps F that send two measures to a coupling of them, the things a Sinkhorn Transformer can learn."""
+"""Coupling systems: maps F that send two measures to a coupling of them, which a Sinkhorn Transformer may learn."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ Sampler = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray]]
 class PairPlan(Protocol):
     """A coupling of one pair: x (n, d), a (n,), y (m, d), b (m,) arrays and ε, to a plan (n, m)."""
 
-    def __call__(
-        self, x: np.ndarray, a: np.ndarray, y: np.ndarray, b: np.ndarray, epsilon: float, /
-    ) -> np.ndarray:
+    def __call__(self, x: np.ndarray, a: np.ndarray, y: np.ndarray, b: np.ndarray, epsilon: float, /) -> np.ndarray:
         """Return the plan."""
 
 
@@ -34,7 +32,7 @@ def _weights(random: np.random.Generator, count: int) -> np.ndarray:
 
 
 def sample_cloud(random: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draw a tilted Gaussian cloud in the plane, clipped to [−2.5, 2.5]², with weights between 0.5 and 1.5 over their sum.
+    """Draw a tilted Gaussian cloud in the plane, clipped to [−2.5, 2.5]², weights from 0.5 to 1.5 over their sum.
 
     Centre, tilt and both widths (0.33 to 1.05) are drawn anew for each cloud, so its moments carry information.
     """
@@ -160,12 +158,10 @@ class CouplingSystem:
         >>> len(pairs), bool(torch.allclose(pairs.plan.sum(2), pairs.a))
         (3, True)
         """
-        clouds = self.clouds(count, sizes, seed=seed)
-        plans = [
-            self.plan(*(tensor[start : start + batch] for tensor in clouds), epsilon=epsilon)
-            for start in range(0, count, batch)
-        ]
-        return Pairs(*clouds, torch.cat(plans))
+        x, a, y, b = self.clouds(count, sizes, seed=seed)
+        parts = [slice(start, start + batch) for start in range(0, count, batch)]
+        plans = [self.plan(x[part], a[part], y[part], b[part], epsilon) for part in parts]
+        return Pairs(x, a, y, b, torch.cat(plans))
 
 
 SYSTEMS: dict[str, CouplingSystem] = {}
@@ -187,9 +183,7 @@ def _per_pair(function: PairPlan) -> Plan:
         if a.ndim == 1:
             rows, columns = a > 0, b > 0
             full = torch.zeros(len(a), len(b), dtype=torch.float64)
-            given = function(
-                x[rows].numpy(), a[rows].numpy(), y[columns].numpy(), b[columns].numpy(), epsilon
-            )
+            given = function(x[rows].numpy(), a[rows].numpy(), y[columns].numpy(), b[columns].numpy(), epsilon)
             inner = torch.as_tensor(np.asarray(given, dtype=np.float64))
             if inner.shape != (int(rows.sum()), int(columns.sum())):
                 raise ValueError(
@@ -263,8 +257,8 @@ def entropic_plan(cost: np.ndarray, a: np.ndarray, b: np.ndarray, epsilon: float
     Raises:
         ValueError: what `transport.sinkhorn` raises, or a solve that did not converge.
     """
-    tensors = [torch.as_tensor(np.asarray(value, dtype=np.float64)) for value in (cost, a, b)]
-    return _solve(*tensors, epsilon).numpy()
+    matrix, rows, columns = (torch.as_tensor(np.asarray(value, dtype=np.float64)) for value in (cost, a, b))
+    return _solve(matrix, rows, columns, epsilon).numpy()
 
 
 def _solve(cost: Tensor, a: Tensor, b: Tensor, epsilon: float) -> Tensor:
@@ -346,9 +340,7 @@ def _centred_distance(x: Tensor, a: Tensor, y: Tensor, b: Tensor, epsilon: float
 
 
 def _two_rotations(x: Tensor, a: Tensor, y: Tensor, b: Tensor, epsilon: float) -> Tensor:
-    plans = [
-        _solve(-x @ _rotate(y, sign * math.pi / 3).transpose(-1, -2), a, b, epsilon) for sign in (1, -1)
-    ]
+    plans = [_solve(-x @ _rotate(y, sign * math.pi / 3).transpose(-1, -2), a, b, epsilon) for sign in (1, -1)]
     return (plans[0] + plans[1]) / 2
 
 
@@ -374,8 +366,8 @@ for _system in (
         "moment-rotation",
         "Rotation by the second moment",
         "F(μ, ν) = S_{c,ε}(μ, ν), c(x, y) = −⟨x − m(μ), R_θ (y − m(ν))⟩, θ = π s/(1 + s), s = ∫|y − m(ν)|² dν",
-        "The wider the second cloud, the further it is turned before it is matched. The same two points are partners in "
-        "one context and strangers in another: the law of a cloud decides.",
+        "The wider the second cloud, the further it is turned before it is matched. The same two points are partners "
+        "in one context and strangers in another: the law of a cloud decides.",
         _from_factors(_moment_rotation),
         contextual=True,
         factors=_moment_rotation,
@@ -384,8 +376,8 @@ for _system in (
         "centring",
         "Matching after centring",
         "F(μ, ν) = S_{c,ε}(μ, ν), c(x, y) = |(x − m(μ)) − (y − m(ν))|",
-        "Both clouds are moved to a common centre, then near points are matched by distance. Where the centre lies is a "
-        "property of the whole cloud, so a point cannot be matched on its own. (With the squared distance centring "
+        "Both clouds are moved to a common centre, then near points are matched by distance. Where the centre lies is "
+        "a property of the whole cloud, so a point cannot be matched on its own. (With the squared distance centring "
         "would change the cost by r(x) + s(y) only, and a balanced plan not at all.)",
         _centred_distance,
         contextual=True,
@@ -413,8 +405,8 @@ for _system in (
         "The number of clusters decides (not continuous)",
         "F(μ, ν) = S_{c,ε}(μ, ν), c(x, y) = −3⟨x − m(μ), R (y − m(ν))⟩, R = identity for one cluster of ν, "
         "half a turn for more (atoms nearer than 0.6 are joined)",
-        "One cluster is matched straight, two are matched crosswise. Moving one atom a little can join two clusters and "
-        "turn the plan over, so F jumps: the theorem assumes continuity and promises nothing here.",
+        "One cluster is matched straight, two are matched crosswise. Moving one atom a little can join two clusters "
+        "and turn the plan over, so F jumps: the theorem assumes continuity and promises nothing here.",
         _from_factors(_cluster_rotation),
         contextual=True,
         continuous=False,

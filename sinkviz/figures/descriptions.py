@@ -51,7 +51,7 @@ def describe(
         "received": received(coupling),
     }
     if projection is not None:
-        sentences["clouds"] = clouds(coupling, projection, pairs)
+        sentences["clouds"] = clouds(coupling, projection, strongest_pairs(coupling, share, limit, nulls=False))
     if path is not None:
         sentences["epsilon_curves"] = epsilon_curves(path)
     return sentences
@@ -113,7 +113,7 @@ def received(coupling: Coupling) -> str:
     share = coupling.received_distance
     line = (
         f"Mass received by each target {coupling.target.unit}, {_NAMES[coupling.mechanism]}: "
-        f"{percent(share) if share >= 1e-4 else 'less than 0.01 %'} of the mass misses the target's weights"
+        f"{percent(share) if share >= 1e-4 else 'under 0.01 %'} of the mass misses the target's weights"
     )
     if share < 1e-4:
         return line + _unmatched(coupling) + "."

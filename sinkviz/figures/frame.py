@@ -160,4 +160,4 @@ def side_by_side(
 def missing(coupling: Coupling) -> str:
     """Return how much of the mass misses the target's weights, in words; below 0.01 % it is the solver's tolerance."""
     share = coupling.received_distance
-    return f"{percent(share) if share >= 1e-4 else '< 0.01 %'} of the mass misses the target's weights"
+    return f"{percent(share) if share >= 1e-4 else 'under 0.01 %'} of the mass misses the target's weights"

@@ -150,14 +150,15 @@ _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 def number(value: float) -> str:
     """Return a number with at most three digits.
 
-    >>> [number(v) for v in (0, 1.2345, -0.0123456, 123.4, 12345, 1.2e-5)]
-    ['0', '1.23', '−0.0123', '123', '1.23·10⁴', '1.2·10⁻⁵']
+    >>> [number(v) for v in (0, 1.2345, -0.0123456, 123.4, 12345, 1.2e-5, 1e-4)]
+    ['0', '1.23', '−0.0123', '123', '1.23·10⁴', '1.2·10⁻⁵', '10⁻⁴']
     """
     digits = f"{value:.3g}"
     if value != 0 and not (0.001 <= abs(value) < 999.5):
         mantissa, exponent = f"{value:.2e}".split("e")
         mantissa = mantissa.rstrip("0").rstrip(".")
-        digits = f"{mantissa}·10{str(int(exponent)).translate(_SUPERSCRIPT)}"
+        power = f"10{str(int(exponent)).translate(_SUPERSCRIPT)}"
+        digits = power if mantissa == "1" else f"{mantissa}·{power}"
     return digits.replace("-", "−")
 
 
@@ -174,11 +175,11 @@ def percent(share: float) -> str:
     """Return a share as a percentage with two digits; what is not quite everything never reads 100.
 
     >>> [percent(s).replace(NO_BREAK_SPACE, " ") for s in (0.7004, 0.0625, 1.0, 0.9999, 0.0004)]
-    ['70 %', '6.2 %', '100 %', '> 99 %', '0.04 %']
+    ['70 %', '6.2 %', '100 %', 'over 99 %', '0.04 %']
     """
     value = 100 * share
     if 99.5 <= value < 100 - 1e-9:
-        shown = f">{NO_BREAK_SPACE}99"
+        shown = f"over{NO_BREAK_SPACE}99"
     elif value >= 10:
         shown = f"{value:.0f}" if value < 999.5 else number(value)
     else:
@@ -189,13 +190,10 @@ def percent(share: float) -> str:
 def factor(ratio: float) -> str:
     """Return a ratio as "4×", or as "1/4×" below one.
 
-    >>> factor(4.0), factor(0.25), factor(1.0), factor(1e-4).replace(NO_BREAK_SPACE, " ")
-    ('4×', '1/4×', '1×', '1/10 000×')
+    >>> factor(4.0), factor(0.25), factor(1.0), factor(1e-4)
+    ('4×', '1/4×', '1×', '10⁻⁴×')
     """
-    if ratio >= 1:
-        return f"{number(ratio)}×"
-    inverse = 1 / ratio
-    return f"1/{number(inverse) if inverse < 999.5 else count(round(inverse))}×"
+    return f"1/{number(1 / ratio)}×" if 0.001 < ratio < 1 else f"{number(ratio)}×"
 
 
 def plural(quantity: int, noun: str) -> str:

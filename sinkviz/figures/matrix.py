@@ -32,7 +32,7 @@ Colour = Literal["mass", "lift"]
 Matrix = NDArray[np.float64]
 
 MOST_LABELS = 40
-NO_MASS_SHARE = 0.12
+NO_MASS_SHARE = 0.14
 """Half the height of the "no mass" block under the lift scale, as a share of that scale."""
 _GAP = 0.3
 
@@ -52,7 +52,7 @@ def lift_values(log_lift: Matrix, scale: Scale) -> Matrix:
 
 
 def lift_colours(colours: Palette, scale: Scale) -> tuple[float, float, list[tuple[float, str]]]:
-    """Return the ends of the lift scale and its colour map: a grey block for no mass, then brown to teal.
+    """Return the ends of the lift scale and its colour map: a lilac block for no mass, then brown to teal.
 
     Log-lift 0 is the middle of the diverging map, the background of the page; each arm has its own length.
     """
@@ -86,8 +86,8 @@ def heatmap(
     Args:
         coupling: what is drawn; shape (n, m).
         colour: "mass" for P_ij as a share of the whole, or "lift" for log P_ij/(a_i b_j) in nat. Lift 0, the
-            background of the page, is independence; cells without mass (−∞) have a grey of their own. The lift of a
-            null cell is the atom's share of all mass without partner over its weight.
+            background of the page, is independence; cells without mass (−∞) have a colour of their own, lilac. The
+            lift of a null cell is the atom's share of all mass without partner over its weight.
         scale: the scale to share with other panels; the coupling's own by default.
         theme: "light" or "dark".
         width, height: pixels; by default the width follows the page and the height the number of rows.

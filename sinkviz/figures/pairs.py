@@ -27,6 +27,7 @@ class Pairs:
         mass: mass of each pair.
         possible: number of pairs there are, those with a null partner included.
         total: mass of all of them.
+        mass_name: what `total` is, in words.
         wanted: the share of the mass that was asked for.
         needed: number of pairs that carry that share; more than are drawn when the limit cut them off.
     """
@@ -38,6 +39,7 @@ class Pairs:
     total: float
     wanted: float
     needed: int
+    mass_name: str = "the mass"
 
     def __len__(self) -> int:
         return len(self.mass)
@@ -51,7 +53,7 @@ class Pairs:
     def sentence(self) -> str:
         """What is drawn and what is not, for the foot of a picture."""
         pairs = "pair" if self.possible == 1 else "pairs"
-        line = f"{count(len(self))} of {count(self.possible)} {pairs} drawn = {percent(self.share)} of the mass"
+        line = f"{count(len(self))} of {count(self.possible)} {pairs} drawn = {percent(self.share)} of {self.mass_name}"
         if self.needed > len(self):
             line += f" (limit reached; {percent(self.wanted)} needs {count(self.needed)})"
         return line
@@ -65,10 +67,13 @@ class Pairs:
         ]
 
 
-def strongest_pairs(coupling: Coupling, share: float = DEFAULT_SHARE, limit: int = DEFAULT_LIMIT) -> Pairs:
+def strongest_pairs(
+    coupling: Coupling, share: float = DEFAULT_SHARE, limit: int = DEFAULT_LIMIT, *, nulls: bool = True
+) -> Pairs:
     """Return the fewest strongest pairs that carry at least `share` of the mass, at most `limit` of them.
 
-    Mass without a partner competes with the rest, as a pair whose other end is −1.
+    For "partial", mass without a partner competes with the rest, as a pair whose other end is −1, unless `nulls` is
+    False; then the share is one of the mass that has a partner.
 
     Raises:
         ValueError: share outside [0, 1] or a limit below 1.
@@ -80,7 +85,9 @@ def strongest_pairs(coupling: Coupling, share: float = DEFAULT_SHARE, limit: int
     n, m = coupling.shape
     partial = coupling.mechanism == "partial"
     mass = coupling.plan.ravel()
-    if partial:
+    mass_name = "the mass that has a partner" if partial else "the mass"
+    if partial and nulls:
+        mass_name = "the mass, that without partner included"
         mass = np.concatenate([mass, coupling.null_source, coupling.null_target])
     order = np.argsort(-mass, kind="stable")
     running = np.cumsum(mass[order])
@@ -93,4 +100,4 @@ def strongest_pairs(coupling: Coupling, share: float = DEFAULT_SHARE, limit: int
     to_null = ~real & (chosen < n * m + n)
     source = np.where(real, chosen // m, np.where(to_null, chosen - n * m, -1))
     target = np.where(real, chosen % m, np.where(real | to_null, -1, chosen - n * m - n))
-    return Pairs(source, target, mass[chosen], len(mass), total, share, needed)
+    return Pairs(source, target, mass[chosen], len(mass), total, share, needed, mass_name)

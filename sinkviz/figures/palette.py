@@ -64,7 +64,7 @@ LIGHT = Palette(
     pins=("#c2255c", "#6741d9", "#0b7285", "#5f6b00"),
     good="#22752f",
     wrong="#c92a2a",
-    no_mass="#c3c8d2",
+    no_mass="#b0b4da",
     sequential=(
         (0.0, "#f7fbff"),
         (0.125, "#deebf7"),
@@ -102,7 +102,7 @@ DARK = Palette(
     pins=("#ff7aa8", "#b197fc", "#3bc9db", "#c6d15a"),
     good="#5fd07a",
     wrong="#ff8787",
-    no_mass="#4a536a",
+    no_mass="#54547e",
     sequential=(
         (0.0, "#101827"),
         (0.125, "#13253f"),

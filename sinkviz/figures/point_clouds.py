@@ -10,7 +10,7 @@ from sinkviz.coupling import Coupling
 from sinkviz.figures import descriptions
 from sinkviz.figures.frame import Json, axis, finished, name, note, regularisation, sheet
 from sinkviz.figures.labels import count, elide, full, percent, text_width, tick, visible
-from sinkviz.figures.pairs import DEFAULT_SHARE, PAIR_HOVER, Pairs, strongest_pairs
+from sinkviz.figures.pairs import DEFAULT_LIMIT, DEFAULT_SHARE, PAIR_HOVER, Pairs, strongest_pairs
 from sinkviz.figures.palette import SMALL_FONT_SIZE, Palette, ThemeName, palette, translucent
 from sinkviz.figures.scale import Scale, shared_scale
 from sinkviz.projection import Projection
@@ -20,7 +20,6 @@ LARGEST_MARK = 24.0
 MOST_LABELS = 160
 MOST_LABELS_3D = 60
 _EYE = (1.25, 1.25, 0.8)
-DEFAULT_CLOUD_LIMIT = 300
 _CLASSES = ((0.5, 6.0, 0.8), (0.25, 3.6, 0.65), (0.125, 2.0, 0.5), (0.0, 1.0, 0.35))
 _PLACES = (
     ("middle right", 1, 0),
@@ -40,7 +39,7 @@ def clouds(
     projection: Projection,
     *,
     share: float = DEFAULT_SHARE,
-    limit: int = DEFAULT_CLOUD_LIMIT,
+    limit: int = DEFAULT_LIMIT,
     scale: Scale | None = None,
     theme: ThemeName = "light",
     width: int | None = None,
@@ -72,7 +71,7 @@ def clouds(
             "use shared_projection(coupling.source, coupling.target)"
         )
     scale = scale or shared_scale(coupling)
-    pairs = strongest_pairs(coupling, share, limit)
+    pairs = strongest_pairs(coupling, share, limit, nulls=False)
     space = projection.dimensions == 3
     # Half the width of the page is a good guess where the browser decides.
     frame = (width or 620) - 32.0, height - 176.0
@@ -261,9 +260,8 @@ def _outlines(coupling: Coupling, projection: Projection, sizes: Points, colours
 
 
 def _lines(coupling: Coupling, pairs: Pairs, projection: Projection, scale: Scale, colours: Palette) -> list[Json]:
-    real = (pairs.source >= 0) & (pairs.target >= 0)
-    rows, columns, mass = pairs.source[real], pairs.target[real], pairs.mass[real]
-    part = mass / scale.mass
+    rows, columns = pairs.source, pairs.target
+    part = pairs.mass / scale.mass
     traces: list[Json] = []
     above = np.inf
     for floor, wide, opacity in _CLASSES:
@@ -273,7 +271,7 @@ def _lines(coupling: Coupling, pairs: Pairs, projection: Projection, scale: Scal
         if not inside.any():
             continue
         start, end = projection.source[rows[inside]], projection.target[columns[inside]]
-        label = f"≥ {percent(bounds[0])}" if floor > 0 else f"< {percent(bounds[1])}"
+        label = f"≥ {percent(bounds[0])}" if floor > 0 else f"under {percent(bounds[1])}"
         traces.append(
             {
                 "type": "scatter" if projection.dimensions == 2 else "scatter3d",
@@ -290,7 +288,7 @@ def _lines(coupling: Coupling, pairs: Pairs, projection: Projection, scale: Scal
         mode="markers",
         name="pairs",
         marker={"size": 10, "opacity": 0, "color": colours.source},
-        customdata=[fact for fact, drawn in zip(pairs.facts(coupling), real, strict=True) if drawn],
+        customdata=pairs.facts(coupling),
         hovertemplate=PAIR_HOVER,
         showlegend=False,
     )
@@ -306,8 +304,7 @@ def _broken(start: Points, end: Points) -> list[float | None]:
 
 def _by_interest(pairs: Pairs, n: int, m: int) -> list[int]:
     """Return all atoms, source then target numbered on, those of the strongest pairs first."""
-    ends = np.stack([pairs.source, np.where(pairs.target >= 0, n + pairs.target, -1)], axis=1).ravel()
-    order = np.concatenate([ends[ends >= 0], np.arange(n + m)])
+    order = np.concatenate([np.stack([pairs.source, n + pairs.target], axis=1).ravel(), np.arange(n + m)])
     return list(dict.fromkeys(order.tolist()))
 
 

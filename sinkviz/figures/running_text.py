@@ -10,10 +10,10 @@ import plotly.graph_objects as go
 
 from sinkviz.coupling import Coupling
 from sinkviz.figures import descriptions
-from sinkviz.figures.frame import NULL_SIGN, Json, axis, finished, missing, name, note, noun, sheet, subtitle
+from sinkviz.figures.frame import NULL_SIGN, Json, axis, finished, missing, name, note, sheet, subtitle
 from sinkviz.figures.labels import direction, elide, full, percent, text_width, tick, visible
 from sinkviz.figures.pairs import DEFAULT_LIMIT, DEFAULT_SHARE, PAIR_HOVER, Pairs, strongest_pairs
-from sinkviz.figures.palette import FONT_SIZE, Palette, ThemeName, palette, translucent
+from sinkviz.figures.palette import FONT_SIZE, SMALL_FONT_SIZE, Palette, ThemeName, palette, translucent
 from sinkviz.figures.scale import Scale, shared_scale
 from sinkviz.measure import Measure
 
@@ -21,7 +21,7 @@ WIDEST_LINE = 8.0
 """Width in pixels of a line that carries `Scale.mass` between two short texts; the thinnest is 0.5."""
 _MARGIN = 16
 _LINE_HEIGHT = 22
-_SPACE = 0.42 * FONT_SIZE
+_SPACE = 0.62 * FONT_SIZE
 _DEPTH = 120
 
 
@@ -38,25 +38,32 @@ def wrap(measure: Measure, width: float) -> tuple[list[Slot], int]:
     """Set the atoms as running text into lines of `width` pixels; return a slot for each and the number of lines.
 
     Atoms that touch in the text (sub-words, a comma after a word, scripts without blanks) stay close together. The
-    lines start at the right if the text's first letter is of a script that runs from right to left. A single line
-    is centred.
+    spaces shrink where that saves a line. The lines start at the right if the text's first letter is of a script
+    that runs from right to left. A single line is centred.
     """
-    placed: list[tuple[float, float, int]] = []
-    at, line, previous = 0.0, 0, -1
-    for label, (start, end) in zip(measure.labels, measure.spans, strict=True):
-        size = min(width, max(9.0, text_width(elide(visible(label))) * FONT_SIZE))
-        gap = 0.0 if at == 0.0 else 2.0 if start <= previous else 1.5 * _SPACE
-        if at > 0.0 and at + gap + size > width:
-            at, gap, line = 0.0, 0.0, line + 1
-        placed.append((at + gap + size / 2, size, line))
-        at += gap + size
-        previous = end
-    leftover = (width - at) / 2 if line == 0 else 0.0
+    widths = [min(width, max(6.0, text_width(elide(visible(label))) * FONT_SIZE)) for label in measure.labels]
+    touching = [start <= end for (start, _), (_, end) in zip(measure.spans[1:], measure.spans, strict=False)]
+    settings = [_set(widths, touching, width, space) for space in (_SPACE, 0.85 * _SPACE, 0.7 * _SPACE)]
+    fewest = min(setting[-1].line for setting in settings)
+    slots = next(setting for setting in settings if setting[-1].line == fewest)
+    leftover = (width - slots[-1].centre - slots[-1].width / 2) / 2 if fewest == 0 else 0.0
     backwards = direction(measure.text) == "rtl"
     return [
-        Slot(_MARGIN + (width - centre - leftover if backwards else centre + leftover), size, row)
-        for centre, size, row in placed
-    ], line + 1
+        Slot(_MARGIN + (width - slot.centre - leftover if backwards else slot.centre + leftover), slot.width, slot.line)
+        for slot in slots
+    ], fewest + 1
+
+
+def _set(widths: list[float], touching: list[bool], width: float, space: float) -> list[Slot]:
+    slots: list[Slot] = []
+    at, line = 0.0, 0
+    for k, size in enumerate(widths):
+        gap = 0.0 if at == 0.0 else 2.0 if touching[k - 1] else space
+        if at > 0.0 and at + gap + size > width:
+            at, gap, line = 0.0, 0.0, line + 1
+        slots.append(Slot(at + gap + size / 2, size, line))
+        at += gap + size
+    return slots
 
 
 def lines(
@@ -102,7 +109,7 @@ def lines(
     pairs = strongest_pairs(coupling, share, limit)
     partial = coupling.mechanism == "partial"
     # Mass without partner has a column of its own at the right of the text.
-    aside = 5 * _SPACE if partial else 0.0
+    aside = 2 * FONT_SIZE if partial else 0.0
     inner = width - 2 * _MARGIN - aside
     top, top_lines = wrap(coupling.source, inner)
     below, below_lines = wrap(coupling.target, inner)
@@ -129,7 +136,10 @@ def lines(
     if partial:
         data.append(_null(coupling, colours, (top[-1], source_y[-1]), (below[-1], target_y[-1])))
         data.append(_null_key(colours))
-    foot = 62
+    sentences = [pairs.sentence, missing(coupling)]
+    together = " · ".join(sentences)
+    lines_below = 1 if text_width(together) * SMALL_FONT_SIZE < inner else 2
+    foot = 48 + 14 * lines_below
     layout = sheet(
         colours,
         title=name(coupling),
@@ -147,7 +157,7 @@ def lines(
     layout["annotations"] = [
         note(
             colours,
-            f"{pairs.sentence} · {missing(coupling)}",
+            together if lines_below == 1 else "<br>".join(sentences),
             x=_MARGIN / width,
             yshift=-foot + 8,
             yanchor="bottom",
@@ -282,7 +292,7 @@ def _received(
     return [
         {
             "type": "bar",
-            "name": f"received by the target {noun(coupling)}",
+            "name": "received",
             "x": [slot.centre for slot in places],
             "y": [bar * value / scale.received for value in received.tolist()],
             "base": roof,

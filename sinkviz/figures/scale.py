@@ -51,7 +51,7 @@ def shared_scale(*couplings: Coupling) -> Scale:
     mass = max(
         max(c.plan.max(), c.null_source.max(), c.null_target.max(), np.finfo(np.float64).tiny) for c in couplings
     )
-    lift = max(SMALLEST_LIFT, *(float(c.log_lift.max()) for c in couplings))
+    lift = max(SMALLEST_LIFT, *(float(c.log_lift[np.isfinite(c.log_lift)].max(initial=0.0)) for c in couplings))
     below = max(float(-c.log_lift[np.isfinite(c.log_lift)].min(initial=0.0)) for c in couplings)
     return Scale(
         mass=float(mass),

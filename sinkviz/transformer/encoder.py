@@ -74,9 +74,7 @@ class MeasureEncoder(nn.Module):
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ValueError(f"{name}: expected a whole number >= {least}, got {value!r}")
         self.enter = nn.Linear(dim, width)
-        self.blocks = nn.ModuleList(
-            EncoderBlock(width, heads, expansion, sinkhorn_iterations) for _ in range(layers)
-        )
+        self.blocks = nn.ModuleList(EncoderBlock(width, heads, expansion, sinkhorn_iterations) for _ in range(layers))
         self.leave = nn.Linear(width, out)
 
     def forward(self, points: Tensor, weights: Tensor) -> Tensor:

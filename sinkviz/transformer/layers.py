@@ -95,13 +95,15 @@ class MeasureAttention(nn.Module):
         query, key, value = self._parts(points)
         bias = self._bias(query, key, log_mass)
         received = functional.scaled_dot_product_attention(query, key, value, attn_mask=bias)
-        return self.mix(received.transpose(-2, -3).flatten(-2))
+        mixed: Tensor = self.mix(received.transpose(-2, -3).flatten(-2))
+        return mixed
 
     def weights(self, points: Tensor, log_mass: Tensor) -> Tensor:
         """Return the attention itself, shape (…, heads, n, n); rows sum to 1, masses included."""
         query, key, _ = self._parts(points)
         scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
-        return (scores + self._bias(query, key, log_mass)).softmax(dim=-1)
+        weights: Tensor = (scores + self._bias(query, key, log_mass)).softmax(dim=-1)
+        return weights
 
 
 class EncoderBlock(nn.Module):
@@ -119,7 +121,8 @@ class EncoderBlock(nn.Module):
     def forward(self, points: Tensor, log_mass: Tensor) -> Tensor:
         """Map points of shape (…, n, width) to the same shape."""
         points = points + self.attention(self.attention_norm(points), log_mass)
-        return points + self.network(self.network_norm(points))
+        changed: Tensor = points + self.network(self.network_norm(points))
+        return changed
 
     def attention_weights(self, points: Tensor, log_mass: Tensor) -> Tensor:
         """Return the attention of this block on its input, shape (…, heads, n, n)."""

@@ -59,8 +59,8 @@ def fenchel_young_loss(
     columns = float((target.sum(-2) - b).abs().sum(-1).max())
     if not max(rows, columns) <= 1e-4:
         raise ValueError(
-            f"target: expected a coupling of the two measures, but its row sums miss a by {rows:.1e} and its column sums "
-            f"miss b by {columns:.1e} (L1); project it onto the marginals first"
+            f"target: expected a coupling of the two measures, but its row sums miss a by {rows:.1e} and its column "
+            f"sums miss b by {columns:.1e} (L1); project it onto the marginals first"
         )
     independent = a.detach()[..., :, None] * b.detach()[..., None, :]
     energy = (cost * (target - plan)).flatten(cost.ndim - 2).sum(-1)

@@ -77,9 +77,7 @@ class ModelConfig:
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name}: expected True or False, got {getattr(self, name)!r}")
         if self.normalisation not in NORMALISATIONS:
-            raise ValueError(
-                f"normalisation: expected one of {', '.join(NORMALISATIONS)}, got {self.normalisation!r}"
-            )
+            raise ValueError(f"normalisation: expected one of {', '.join(NORMALISATIONS)}, got {self.normalisation!r}")
         object.__setattr__(self, "epsilon", _positive("epsilon", self.epsilon))
         if self.normalisation == "relaxed":
             object.__setattr__(self, "relaxation", _positive("relaxation", self.relaxation))
@@ -313,9 +311,7 @@ class SinkhornTransformer(nn.Module):
         epsilon = self.epsilon_tensor
         if self.config.normalisation == "softmax":
             return transport.softmax_attention(cost, a, b, epsilon=epsilon)
-        return transport.sinkhorn(
-            cost, a, b, epsilon=epsilon, init=init, column_relaxation=self.config.relaxation
-        )
+        return transport.sinkhorn(cost, a, b, epsilon=epsilon, init=init, column_relaxation=self.config.relaxation)
 
     def forward(self, x: Points, a: Points | None, y: Points, b: Points | None) -> SinkhornResult:
         """Couple two measures, or a batch of pairs.
@@ -368,9 +364,7 @@ class SinkhornTransformer(nn.Module):
     def trace_measures(self, source: Measure, target: Measure) -> Trace:
         """Return the `trace` of two measures, solved in float64."""
         parameter = self.query_encoder.enter.weight
-        x, y = (
-            torch.tensor(one.points, dtype=parameter.dtype, device=parameter.device) for one in (source, target)
-        )
+        x, y = (torch.tensor(one.points, dtype=parameter.dtype, device=parameter.device) for one in (source, target))
         a, b = (torch.tensor(one.weights, device=parameter.device) for one in (source, target))
         return self.trace(x, a, y, b)
 
@@ -393,4 +387,3 @@ class SinkhornTransformer(nn.Module):
         from sinkviz.transformer import checkpoints
 
         return checkpoints.load(path)
-

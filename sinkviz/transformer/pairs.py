@@ -37,7 +37,8 @@ class Pairs:
         ):
             shapes = [tuple(t.shape) for t in (self.x, self.a, self.y, self.b, self.plan)]
             raise ValueError(
-                f"pairs: expected x (B, n, d), a (B, n), y (B, m, d), b (B, m), plan (B, n, m) with B >= 1, got {shapes}"
+                "pairs: expected x (B, n, d), a (B, n), y (B, m, d), b (B, m), plan (B, n, m) with B >= 1, "
+                f"got {shapes}"
             )
 
     def __len__(self) -> int:

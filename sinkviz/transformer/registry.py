@@ -96,7 +96,8 @@ def get(name: str) -> Checkpoint:
 def _own_path(name: str) -> Path:
     if not _NAME.fullmatch(name):
         raise ValueError(
-            f"name: expected up to 64 letters, digits, '.', '_' or '-', starting with a letter or digit, got {name!r:.80}"
+            "name: expected up to 64 letters, digits, '.', '_' or '-', starting with a letter or digit, "
+            f"got {name!r:.80}"
         )
     if (shipped_folder() / f"{name}{SUFFIX}").exists():
         raise ValueError(f"name: {name!r} is the name of a shipped model; choose another")

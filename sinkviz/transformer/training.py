@@ -6,7 +6,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -281,7 +281,7 @@ class Trainer:
         if not bool(good.any()):
             return None, 0.0, left_out
         self._optimiser.zero_grad()
-        loss.backward()
+        torch.autograd.backward([loss])
         norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip))
         if not math.isfinite(norm):
             self._diverged(f"The gradient is no longer finite at step {self.step}; lower the learning rate.")
@@ -441,7 +441,9 @@ class Trainer:
                 raise ValueError(f"status {state['status']!r:.40}")
             trainer.status, trainer.message = state["status"], str(state["message"])
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"checkpoint: the state of {name!r} is not that of a training run ({error!s:.100})") from error
+            raise ValueError(
+                f"checkpoint: the state of {name!r} is not that of a training run ({error!s:.100})"
+            ) from error
         trainer._best = {key: tensors[f"best.{key}"] for key in shapes}
         if trainer._updates:
             for key, parameter in model.named_parameters():

@@ -100,8 +100,8 @@ class Kernel:
     def build(self, f: Tensor, g: Tensor, epsilon: float) -> None:
         """Fill K from potentials without the offsets that the cost was centred by."""
         self.epsilon = epsilon
-        self.pull_a = _pull(self.relaxation_a, epsilon)
-        self.pull_b = _pull(self.relaxation_b, epsilon)
+        self.pull_a = pull(self.relaxation_a, epsilon)
+        self.pull_b = pull(self.relaxation_b, epsilon)
         self.phi = f / epsilon + self.log_a
         self.psi = g / epsilon + self.log_b
         fill(self.k, self.cost, self.phi, self.psi, epsilon)
@@ -158,7 +158,8 @@ class Kernel:
         return math.isfinite(total) and float(self.u.min()) > 0 and float(self.v.min()) > 0
 
 
-def _pull(relaxation: float, epsilon: float) -> float:
+def pull(relaxation: float, epsilon: float) -> float:
+    """Return ρ/(ρ + ε), the share of the balanced update that a relaxed side takes; 1 for ρ = ∞."""
     return 1.0 if relaxation == math.inf else relaxation / (relaxation + epsilon)
 
 
@@ -212,9 +213,9 @@ def _normal_blocks(k: Tensor, vector: Tensor) -> Tensor:
 
 
 def conjugate_gradients(
-    kernel: Kernel, diagonal: Tensor, jacobi: Tensor, right: Tensor, pull: float, tolerance: float, budget: int
+    kernel: Kernel, diagonal: Tensor, jacobi: Tensor, right: Tensor, share: float, tolerance: float, budget: int
 ) -> tuple[Tensor, int]:
-    """Solve (diag(diagonal) − pull KᵀK) x = right to a relative residual, Jacobi-preconditioned; x and the iterations."""
+    """Solve (diag(diagonal) − share KᵀK) x = right to a relative residual, Jacobi-preconditioned; x and the iterations."""
     inverse = 1.0 / jacobi
     x = torch.zeros_like(right)
     residual = right.clone()
@@ -230,7 +231,7 @@ def conjugate_gradients(
         kernel.normal(p, q, s)
         torch.mul(diagonal, p, out=z)
         curvature_full = float(torch.dot(z, p))
-        z.sub_(s, alpha=pull)
+        z.sub_(s, alpha=share)
         curvature = float(torch.dot(z, p))
         if not curvature > 1e-15 * curvature_full:
             # Rounding has eaten the curvature: p points along mass that hardly any pair connects.
@@ -259,15 +260,15 @@ def dense_worth(columns: int) -> int:
     return 1 << 30
 
 
-def dense_step(kernel: Kernel, diagonal: Tensor, right: Tensor, pull: float, singular: bool) -> Tensor | None:
+def dense_step(kernel: Kernel, diagonal: Tensor, right: Tensor, share: float, singular: bool) -> Tensor | None:
     """Solve the same system by Cholesky; None if the matrix is not positive definite in this arithmetic."""
     k = kernel.k
     if singular:
         # The constant shift is the kernel of the system: fill it in.
         system = torch.outer(diagonal, diagonal / kernel.mass)
-        system.addmm_(kernel.kt, k, alpha=-pull)
+        system.addmm_(kernel.kt, k, alpha=-share)
     else:
-        system = torch.mm(kernel.kt, k).mul_(-pull)
+        system = torch.mm(kernel.kt, k).mul_(-share)
     system.diagonal().add_(diagonal, alpha=1 + 1e-14)
     factor, info = torch.linalg.cholesky_ex(system)
     if int(info):
@@ -333,7 +334,6 @@ class Homotopy:
         """Newton's method on the columns' condition at the kernel's ε, until the L1 residual is within the tolerance."""
         kernel = self.kernel
         balanced = kernel.balanced
-        pull = kernel.pull_a * kernel.pull_b
         a, b = kernel.a, kernel.b
         best, since = math.inf, 0
         limit = tolerance * kernel.mass
@@ -344,6 +344,9 @@ class Homotopy:
             right = target - c
             error = float(torch.linalg.vector_norm(right, 1))
             self.error = error
+            if not balanced:
+                # A relaxed plan can carry far more mass than the weights do.
+                limit = tolerance * max(kernel.mass, float(c.sum()))
             if error <= limit:
                 return True
             if not math.isfinite(error) or self.exhausted:
@@ -370,8 +373,7 @@ class Homotopy:
             if step is None:
                 squares = torch.linalg.vector_norm(kernel.k, dim=0).double().square_()
                 jacobi = torch.maximum(diagonal - squares * kernel.pull_a, diagonal * 1e-12)
-                share = error / kernel.mass
-                forcing = min(0.1, max(0.3 * math.sqrt(share), 0.1 * limit / error))
+                forcing = min(0.1, max(0.3 * math.sqrt(error / kernel.mass), 0.1 * limit / error))
                 cap = min(5 * len(b) + 20, max(1, self.budget - kernel.iterations))
                 step, used = conjugate_gradients(kernel, diagonal, jacobi, right, kernel.pull_a, forcing, cap)
                 kernel.iterations += used
@@ -416,8 +418,8 @@ class Homotopy:
 
 def log_iteration(kernel: Kernel, g: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
     """One Sinkhorn iteration in the log domain: f from g, then g from f."""
-    f = row_softmin(kernel.cost, g, kernel.log_b, epsilon) * _pull(kernel.relaxation_a, epsilon)
-    g = row_softmin(kernel.cost.t(), f, kernel.log_a, epsilon) * _pull(kernel.relaxation_b, epsilon)
+    f = row_softmin(kernel.cost, g, kernel.log_b, epsilon) * pull(kernel.relaxation_a, epsilon)
+    g = row_softmin(kernel.cost.t(), f, kernel.log_a, epsilon) * pull(kernel.relaxation_b, epsilon)
     return f, g
 
 
@@ -543,10 +545,10 @@ def solve(
     elif relaxation_b == 0.0 or relaxation_a == 0.0:
         zero_a, zero_b = torch.zeros_like(a), torch.zeros_like(b)
         if relaxation_b == 0.0:
-            f = row_softmin(cost, zero_b, kernel.log_b, epsilon) * _pull(relaxation_a, epsilon)
+            f = row_softmin(cost, zero_b, kernel.log_b, epsilon) * pull(relaxation_a, epsilon)
             kernel.build(f, zero_b, epsilon)
         else:
-            g = row_softmin(cost.t(), zero_a, kernel.log_a, epsilon) * _pull(relaxation_b, epsilon)
+            g = row_softmin(cost.t(), zero_a, kernel.log_a, epsilon) * pull(relaxation_b, epsilon)
             kernel.build(zero_a, g, epsilon)
             kernel.update_columns()
         kernel.iterations = 1
@@ -582,8 +584,7 @@ def descend(homotopy: Homotopy, epsilon: float, tolerance: float, range_: float,
     kernel = homotopy.kernel
     loose = max(RUNG_TOLERANCE, tolerance)
     if warm:
-        kernel.epsilon = epsilon
-        if homotopy.restart(epsilon) and homotopy.newton(tolerance):
+        if homotopy.solve_at(epsilon, tolerance):
             return CONVERGED
         homotopy.f, homotopy.g = torch.zeros_like(homotopy.f), torch.zeros_like(homotopy.g)
     ladder = [epsilon]

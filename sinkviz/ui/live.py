@@ -124,8 +124,16 @@ def current(path: Any, settings: dict[str, Any], *, attention: bool = False) -> 
     else:
         mechanism = "sinkhorn" if path.null_cost is None else "partial"
         solved = couple_cost(path.cost, path.source, path.target, mechanism=mechanism, **common)
-    level = settings["level"] or path.source.unit
-    return solved.coarsen(level)
+    return solved.coarsen(settings["level"] or _opening_level(path))
+
+
+def _opening_level(path: Any) -> Any:
+    """Return the unit that the view opens at: short texts by words, long ones by sentences."""
+    sides = (path.source, path.target)
+    if "sentence" in (side.unit for side in sides):
+        return "sentence"
+    long = max(len(side.word_spans) for side in sides) > 600
+    return "sentence" if long and min(len(side.sentence_spans) for side in sides) > 1 else "word"
 
 
 def _below(path: Any, settings: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sinkviz.coupling import Coupling
 from sinkviz.measure import Measure, Span
 from sinkviz.projection import Projection, shared_projection
-from sinkviz.view.settings import defaults, validate
+from sinkviz.view.settings import validate
 from sinkviz.view.weights import atom_flags, stop_word_language, weight_presets
 
 MAGIC = b"SKVZ"
@@ -82,6 +82,7 @@ def build(
     optimum: float | tuple[float, float] | None = None,
     projection: Projection | None = None,
     settings: Mapping[str, Any] | None = None,
+    revision: int = 0,
     facts: Mapping[str, Any] | None = None,
 ) -> bytes:
     """Return the payload of the live view.
@@ -102,6 +103,9 @@ def build(
         optimum: exact ⟨C, P⟩, or a lower and an upper end for it; None takes the bracket that the duality gives.
         projection: coordinates of both clouds; `shared_projection(source, target)` if None.
         settings: settings to start with, as `sinkviz.view.settings.validate` takes them.
+        revision: raise it when the settings come from elsewhere than the view itself (a link, Back, a session file):
+            a view that is already open then takes them over. With an equal revision it keeps its own, which may have
+            moved on while the problem was being solved.
         facts: what the view says about the solve, all optional: "model" str, "device" str, "seconds" float,
             "notes" list[str], "title" str, "link" str (the texts as URL parameters, for "copy link").
 
@@ -192,10 +196,38 @@ def build(
         "facts": dict(facts or {}),
         "arrays": layout,
     }
-    # The key names the problem; settings are no part of it, so that the view knows a new text from a new setting.
-    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
-    digest.update(body)
-    header = {**content, "key": digest.hexdigest()[:24], "settings": validate(settings or {})}
+    # The keys name the texts with their cost, and the problem that was solved for them; settings are no part of
+    # either, so that the view can tell a new text from new weights and from a new setting.
+    texts = hashlib.sha256(repr((source.text, target.text, source.unit, target.unit, null_cost, unit)).encode())
+    problem = hashlib.sha256(json.dumps({k: v for k, v in content.items() if k != "facts"}, sort_keys=True).encode())
+    problem.update(body)
+    for name, kind, values in arrays:
+        if not name.endswith(("solved_weights", "potentials", "points")):
+            texts.update(np.ascontiguousarray(values, dtype=_TYPES[kind]).tobytes())
+    header = {
+        **content,
+        "texts_key": texts.hexdigest()[:24],
+        "key": problem.hexdigest()[:24],
+        "settings": validate(settings or {}),
+        "revision": int(revision),
+    }
+    return _assemble(header, body)
+
+
+def with_settings(payload: bytes, settings: Mapping[str, Any], revision: int = 0) -> bytes:
+    """Return the payload with other settings to start with; the problem and its keys stay.
+
+    For a page that mounts the view again: the payload at hand, opened where the user left it.
+
+    Raises:
+        ValueError: bytes that are no payload, settings that cannot be read.
+    """
+    header = read_header(payload)
+    start = 12 + int.from_bytes(payload[8:12], "little")
+    return _assemble({**header, "settings": validate(settings), "revision": int(revision)}, payload[start + -start % 8 :])
+
+
+def _assemble(header: Mapping[str, Any], body: bytes | bytearray) -> bytes:
     text = json.dumps(header, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode()
     start = MAGIC + VERSION.to_bytes(4, "little") + len(text).to_bytes(4, "little") + text
     return bytes(start + b"\0" * (-len(start) % 8) + body)
@@ -212,7 +244,7 @@ def from_path(
     Args:
         path: a solved path, for example of `sinkviz.epsilon_path`.
         base: the measures as they were embedded, where the path was solved for other weights (`chosen_weights`).
-        **options: `settings`, `facts`, `optimum`, `projection`, `epsilon_unit` of `build`.
+        **options: `null_cost`, `settings`, `revision`, `facts`, `optimum`, `projection`, `epsilon_unit` of `build`.
     """
     source, target = base or (path.source, path.target)
     solved = None if base is None else (path.source.weights, path.target.weights)
@@ -298,11 +330,6 @@ def read_arrays(payload: bytes) -> dict[str, NDArray[Any]]:
     }
 
 
-def initial_settings() -> dict[str, Any]:
-    """Return the settings that the view starts with when none are given."""
-    return defaults()
-
-
 def _numbers(values: Any) -> NDArray[np.float64]:
     if hasattr(values, "detach"):
         values = values.detach().cpu().numpy()
@@ -314,14 +341,22 @@ def _bracket(
 ) -> tuple[float, float] | None:
     """Return a lower and an upper end of the exact optimum min ⟨C, P⟩ from the potentials at the smallest ε.
 
-    Lower: a c-transform of g is feasible in the exact dual. Upper: ⟨C, P⟩ of the plan itself.
+    Lower: a c-transform of g is feasible in the exact dual. Upper: ⟨C, P⟩ of the plan after it is rounded to the
+    marginals (Altschuler, Weed, Rigollet, arXiv 1705.09634, algorithm 2). None where a forbidden pair is in the way.
     """
-    alive = a > 0
-    lower = float(a[alive] @ (cost[alive] - g)[:, b > 0].min(axis=1) + b @ g)
+    alive, wanted = a > 0, b > 0
+    lower = float(a[alive] @ (cost[alive] - g)[:, wanted].min(axis=1) + b[wanted] @ g[wanted])
     with np.errstate(divide="ignore"):
         logits = (g - cost) / epsilon + np.log(b)
     logits -= logits.max(axis=1, keepdims=True)
     plan = np.exp(logits)
     plan *= (a / plan.sum(axis=1))[:, None]
-    upper = float((plan * np.where(plan > 0, cost, 0.0)).sum())
+    received = plan.sum(axis=0)
+    plan *= np.minimum(1.0, np.divide(b, received, out=np.ones_like(b), where=received > 0))
+    missing, open_ = a - plan.sum(axis=1), b - plan.sum(axis=0)
+    left = float(missing.sum())
+    if left > 0 and open_.sum() > 0:
+        plan += np.outer(np.maximum(missing, 0.0), np.maximum(open_, 0.0)) / open_.sum()
+    used = plan > 0
+    upper = float((plan[used] * cost[used]).sum())
     return (lower, max(lower, upper)) if np.isfinite(lower) and np.isfinite(upper) else None

@@ -66,7 +66,7 @@ def test_the_bracket_holds_the_exact_value_and_is_narrow(seed: int, n: int, m: i
 def test_large_plans_of_known_distance() -> None:
     # Every point of the second cloud is moved by one step along a line: W1 is the step.
     count, step = 60, 0.25
-    x, y = np.random.default_rng(0).normal(size=(count, 2)) * 0.01, np.zeros((count, 1))
+    x, y = np.random.default_rng(0).normal(size=(count, 2)) * 3, np.zeros((count, 1))
     y[:, 0] = np.arange(count) * step
     plan = np.zeros((count, count))
     plan[:, 10] = 1 / count

@@ -24,13 +24,11 @@ def _plan(kind: str, cost: torch.Tensor, a: torch.Tensor, b: torch.Tensor, epsil
         if kind == "softmax":
             return transport.softmax_attention(cost, a, b, epsilon=epsilon).plan
         relaxation = 0.3 if kind == "relaxed" else None
-        return transport.sinkhorn(
-            cost, a, b, epsilon=epsilon, tolerance=1e-11, column_relaxation=relaxation
-        ).plan
+        return transport.sinkhorn(cost, a, b, epsilon=epsilon, tolerance=1e-11, column_relaxation=relaxation).plan
 
 
 def _loss(kind: str, cost: torch.Tensor, a: torch.Tensor, b: torch.Tensor, target: torch.Tensor, epsilon: float):  # type: ignore[no-untyped-def]
-    plan = _plan(kind, cost.detach(), a, b, float(epsilon))
+    plan = _plan(kind, cost.detach(), a, b, float(torch.as_tensor(epsilon).detach()))
     return fenchel_young_loss(
         cost, plan, target, a, b, epsilon=epsilon, column_relaxation=0.3 if kind == "relaxed" else None
     )

@@ -178,7 +178,12 @@ def test_damaged_runs_are_refused(tmp_path: Path) -> None:
     trainer = Trainer(_model(), PAIRS, CONFIG)
     trainer.save(path)
     data = path.read_bytes()
-    for wrong in (data[:50], data.replace(b"updates", b"updatex"), data.replace(b'\\"step\\": 0', b'\\"step\\": x'), b""):
+    for wrong in (
+        data[:50],
+        data.replace(b"updates", b"updatex"),
+        data.replace(b'\\"step\\": 0', b'\\"step\\": x'),
+        b"",
+    ):
         path.write_bytes(wrong)
         with pytest.raises(ValueError, match="checkpoint"):
             Trainer.resume(path, PAIRS)

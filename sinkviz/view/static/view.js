@@ -141,30 +141,46 @@ export class View {
   /** @param {import("./payload.js").Payload} payload */
   take(payload) {
     const { header } = payload;
-    const fresh = header.key !== this.key;
     const given = { ...header.settings, ...(this.component.settings ?? {}) };
-    // The same problem with the settings that the view itself has sent is no news.
-    if (!fresh && (same(given, this.settings) || same(given, this.sent))) return;
+    const sameTexts = header.texts_key === this.textsKey;
+    const sameProblem = header.key === this.key;
+    const asked = !this.given || !same(given, this.given);
+    this.given = copy(given);
+    if (sameProblem && !asked && header.revision === this.revision) return;
+    this.key = header.key;
+    this.textsKey = header.texts_key;
+    this.bytes = this.data;
     this.root.classList.remove("failed", "old");
+    if (!sameTexts) {
+      // Other texts: everything starts anew.
+      this.model = new Model(payload);
+      this.settings = { ...defaultSettings(), ...copy(given) };
+      this.clampSettings();
+      this.history = new History(this.settings);
+      this.sent = copy(this.settings);
+      this.opened = null;
+      setText(this.message, "");
+    } else {
+      if (!sameProblem) this.model = new Model(payload);
+      // Settings that come with new weights are those the view sent; it may have moved on since. What it did not send
+      // comes from a link or from Back.
+      const elsewhere = header.revision !== this.revision || (sameProblem && asked);
+      if (elsewhere && !same(given, this.settings)) {
+        this.settings = { ...defaultSettings(), ...copy(given) };
+        this.clampSettings();
+        this.history.push(this.settings);
+        this.sent = copy(this.settings);
+      }
+    }
+    this.revision = header.revision;
     this.tip.hidden = true;
     this.lit = { source: -1, target: -1 };
     this.tasks.stop();
-    if (fresh) {
-      this.key = header.key;
-      this.bytes = this.data;
-      this.model = new Model(payload);
-      setText(this.message, "");
-    }
-    this.settings = { ...defaultSettings(), ...copy(given) };
-    this.clampSettings();
-    this.first = copy(this.settings);
-    if (fresh || !this.history) this.history = new History(this.settings);
-    else this.history.push(this.settings);
-    this.sent = copy(given);
     this.pictures.curves.reset();
     if (this.model.chooseWeights(this.settings) === "empty") this.settings.weights = { source: plainWeights(), target: plainWeights() };
     this.invalidate(SHEETS | ATTENTION | COUPLING);
     this.background();
+    this.weightTable.draw();
   }
 
   /** Settings that do not fit these texts (a link made for others) lose the part that does not fit. */

@@ -1,0 +1,140 @@
+"""Measure word alignment against gold links; prints Markdown tables.
+
+    python benchmarks/alignment.py english --data EDINBURGH_FOLDER
+    python benchmarks/alignment.py translations --data XLWA_FOLDER
+    python benchmarks/alignment.py last-layer --data XLWA_FOLDER
+    python benchmarks/alignment.py defaults --data EDINBURGH_FOLDER XLWA_FOLDER
+    python benchmarks/alignment.py curves --data EDINBURGH_FOLDER
+    python benchmarks/alignment.py speed --data EDINBURGH_FOLDER
+
+The data are not part of this repository: Edinburgh++ (Apache-2.0) and XL-WA (CC BY-NC-SA 4.0).
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import platform
+import time
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+from sinkviz.alignment.align import DEFAULTS
+from sinkviz.alignment.evaluation import EvaluationResult, describe, evaluate, evaluate_cosines
+from sinkviz.alignment.gold import GoldSet, read_gold
+from sinkviz.alignment.methods import FIVE, Method, methods
+from sinkviz.alignment.words import word_cosines
+from sinkviz.embedding import DEFAULT_MODEL, MULTILINGUAL_MODEL
+
+ALL = tuple(methods())
+LANGUAGES = ("es", "it", "ru")
+
+
+def xlwa(folder: Path) -> dict[str, GoldSet]:
+    return {language: read_gold(folder / f"{language}.dev.tsv") for language in LANGUAGES}
+
+
+def head(title: str) -> None:
+    print(f"\n### {title}\n\n{datetime.date.today()}, {platform.machine()}, Python {platform.python_version()}\n")
+
+
+def table(result: EvaluationResult, reference: str = "cosine") -> None:
+    print(
+        f"{result.data}: {result.pairs} pairs, {result.links} sure links; {result.model} layer {result.layer}"
+        f"{', centred' if result.centred else ''}; word order {', '.join(f'{o:g}' for o in result.orders)}; "
+        f"tuned on {result.tuned_on}; unsolved {result.unsolved}; {result.seconds:.0f} s\n"
+    )
+    print(f"| method | F1 | precision | recall | AER | AP | F1 − {reference} | p |\n|---|---|---|---|---|---|---|---|")
+    for row in result.table(reference):
+        print(
+            f"| {row['method']} | {100 * row['F1']:.2f} [{100 * row['F1 low']:.1f}, {100 * row['F1 high']:.1f}] "
+            f"| {100 * row['precision']:.1f} | {100 * row['recall']:.1f} "
+            f"| {100 * row['AER']:.2f} [{100 * row['AER low']:.1f}, {100 * row['AER high']:.1f}] "
+            f"| {100 * row['AP']:.1f} [{100 * row['AP low']:.1f}, {100 * row['AP high']:.1f}] "
+            f"| {100 * row['difference']:+.2f} [{100 * row['difference low']:+.2f}, "
+            f"{100 * row['difference high']:+.2f}] | {row['p']:.4f} |"
+        )
+    best = result.best("transport")
+    print(f"\nSettings of {best.label}, by fold: {' · '.join(dict.fromkeys(describe(one) for one in best.chosen))}\n")
+
+
+def english(data: list[Path]) -> None:
+    gold = read_gold(data[0])
+    for model, orders in (
+        (DEFAULT_MODEL, (0.0,)),
+        (DEFAULT_MODEL, (0.0, 0.5, 1.0)),
+        (MULTILINGUAL_MODEL, (0.0, 0.5, 1.0)),
+    ):
+        head(f"English paraphrases, {model}, {'with' if len(orders) > 1 else 'without'} word order")
+        table(evaluate(gold, model=model, orders=orders, method_names=ALL))
+
+
+def translations(data: list[Path]) -> None:
+    for language, gold in xlwa(data[0]).items():
+        for orders in ((0.0,), (0.0, 0.5, 1.0)):
+            head(f"English to {language}, {'with' if len(orders) > 1 else 'without'} word order")
+            table(evaluate(gold, model=MULTILINGUAL_MODEL, orders=orders, method_names=ALL))
+
+
+def last_layer(data: list[Path]) -> None:
+    for language, gold in xlwa(data[0]).items():
+        for centre in (False, True):
+            head(f"English to {language}, last layer, {'centred' if centre else 'raw'}")
+            table(evaluate(gold, model=MULTILINGUAL_MODEL, layer=12, centre=centre, method_names=ALL))
+
+
+def defaults(data: list[Path]) -> None:
+    """What `align` does when nothing is chosen: fixed settings, no tuning on the set."""
+    head("Defaults of align()")
+    english_set, translated = read_gold(data[0]), xlwa(data[1])
+    jobs = [(DEFAULT_MODEL, english_set), *((MULTILINGUAL_MODEL, gold) for gold in (english_set, *translated.values()))]
+    fixed = [
+        Method(name, name, "transport", s.rule, (s.score,), (s.threshold,), (s.growth,)) for name, s in DEFAULTS.items()
+    ]
+    print(f"| model | set | {' | '.join(method.name for method in fixed)} |\n|---|---|{'---|' * len(fixed)}")
+    for model, gold in jobs:
+        found = word_cosines(gold, model=model)
+        results, _ = evaluate_cosines(found.cosines[found.layer], gold, fixed, folds=2)
+        print(f"| {model} | {gold.name} | {' | '.join(f'{100 * one.f1.value:.2f}' for one in results)} |")
+
+
+def curves(data: list[Path]) -> None:
+    result = evaluate(read_gold(data[0]), model=DEFAULT_MODEL, epsilon_curve=True, layer_curve=True)
+    for title, points in (("ε, units of the cost's scale", result.epsilon_curve), ("hidden layer", result.layer_curve)):
+        head(f"F1 against {title}")
+        names = list(dict.fromkeys(point.method for point in points))
+        places = list(dict.fromkeys(point.at for point in points))
+        print(f"| method | {' | '.join(f'{at:g}' for at in places)} |\n|---|{'---|' * len(places)}")
+        for name in names:
+            print(f"| {name} | {' | '.join(f'{100 * p.f1.value:.1f}' for p in points if p.method == name)} |")
+
+
+def speed(data: list[Path]) -> None:
+    head("300 pairs, five methods")
+    gold = read_gold(data[0]).subset(range(300))
+    for name, options in (
+        ("first", {}),
+        ("again", {}),
+        ("with both curves", {"epsilon_curve": True, "layer_curve": True}),
+    ):
+        started, cpu = time.perf_counter(), time.process_time()
+        evaluate(gold, model=DEFAULT_MODEL, method_names=FIVE, **options)
+        print(f"- {name}: {time.perf_counter() - started:.1f} s ({time.process_time() - cpu:.1f} s of CPU)")
+
+
+if __name__ == "__main__":
+    parts = {
+        "english": english,
+        "translations": translations,
+        "last-layer": last_layer,
+        "defaults": defaults,
+        "curves": curves,
+        "speed": speed,
+    }
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=parts)
+    parser.add_argument("--data", nargs="+", type=Path, required=True)
+    arguments = parser.parse_args()
+    parts[arguments.part](arguments.data)

@@ -1,0 +1,450 @@
+"""From a checked problem to plan, potentials and the proof of how good they are."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sinkviz.transport import batched, single
+from sinkviz.transport.problem import Problem
+from sinkviz.transport.result import STATUSES, SinkhornResult, status_names
+from sinkviz.transport.single import CONVERGED, MAX_ITERATIONS, STALLED, TINY, Solution, pull, row_softmin
+
+SMALL = 128 * 128
+"""Items of a batch with at most this many pairs are solved together; larger ones one after another, on the CPU."""
+BUCKET = 16
+"""Ragged items are solved with others of the same size, rounded up to this many atoms."""
+
+Init = tuple[Tensor, Tensor] | None
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a solve found; numbers for a single problem, tensors of the batch's shape for a batch."""
+
+    plan: Tensor
+    f: Tensor
+    g: Tensor
+    code: Any
+    residual: Any
+    row_error: Any
+    column_error: Any
+    duality_gap: Any
+    iterations: Any
+
+    def result(self, problem: Problem, plan: Tensor, f: Tensor, g: Tensor) -> SinkhornResult:
+        """Return the public result, around a plan and potentials that may carry a gradient."""
+        status = status_names(self.code) if problem.batch else STATUSES[self.code]
+        epsilon = problem.epsilon
+        return SinkhornResult(
+            plan=plan,
+            f=f,
+            g=g,
+            epsilon=epsilon.detach() if isinstance(epsilon, Tensor) else epsilon,
+            status=status,
+            residual=self.residual,
+            row_error=self.row_error,
+            column_error=self.column_error,
+            duality_gap=self.duality_gap,
+            iterations=self.iterations,
+        )
+
+
+def number(value: float | Tensor) -> float:
+    return float(value.detach()) if isinstance(value, Tensor) else value
+
+
+def solve(problem: Problem, init: Init, budget: int) -> Outcome:
+    """Solve a problem or a batch, whichever it is."""
+    if problem.batch or problem.cost.is_cuda:
+        return solve_batch(problem, init, budget)
+    a, b = problem.a.detach(), problem.b.detach()
+    epsilon = number(problem.epsilon)
+    relaxation_a, relaxation_b = number(problem.row_relaxation), number(problem.column_relaxation)
+    solution = solve_single(
+        problem.cost.detach(), a, b, epsilon, relaxation_a, relaxation_b,
+        tolerance=problem.tolerance, budget=budget, low=problem.low, high=problem.high,
+        sparse=problem.weightless or problem.forbidden, init=init,
+    )  # fmt: skip
+    plan, f, g = solution.plan, solution.f, solution.g
+    balanced = relaxation_a == math.inf and relaxation_b == math.inf
+    mass = float(a.sum())
+    if balanced:
+        shift = float(torch.dot(b, g)) / float(b.sum())
+        if shift:
+            f.add_(shift)
+            g.sub_(shift)
+    rows, columns = plan.sum(1, dtype=torch.float64), plan.sum(0, dtype=torch.float64)
+    row_residual, row_error, row_gap = _side_single(rows, a, f, relaxation_a)
+    column_residual, column_error, column_gap = _side_single(columns, b, g, relaxation_b)
+    residual = max(row_residual, column_residual) / (mass if balanced else max(mass, float(rows.sum())))
+    code = solution.code
+    if residual <= problem.tolerance:
+        code = CONVERGED
+    elif code == CONVERGED:
+        code = STALLED
+    return Outcome(
+        plan, f, g, code, residual, row_error, column_error, row_gap + column_gap, solution.iterations
+    )
+
+
+def _side_single(sums: Tensor, weights: Tensor, potential: Tensor, relaxation: float) -> tuple[float, float, float]:
+    """Residual, marginal error and part of the duality gap of one side."""
+    difference = sums - weights
+    error = float(torch.linalg.vector_norm(difference, 1))
+    if relaxation == math.inf:
+        gap = float(torch.dot(difference, potential))
+        if not math.isfinite(gap):
+            gap = float((difference * potential)[difference != 0].sum())
+        return error, error, gap
+    if relaxation == 0.0:
+        return 0.0, error, 0.0
+    target = weights * (-potential / relaxation).exp()
+    residual = float(torch.linalg.vector_norm(sums - target, 1))
+    gap = relaxation * float((torch.special.xlogy(sums, sums / target.clamp_min(1e-300)) - sums + target).sum())
+    return residual, error, gap
+
+
+def solve_single(
+    cost: Tensor,
+    a: Tensor,
+    b: Tensor,
+    epsilon: float,
+    relaxation_a: float,
+    relaxation_b: float,
+    *,
+    tolerance: float,
+    budget: int,
+    low: float,
+    high: float,
+    sparse: bool,
+    init: Init,
+) -> Solution:
+    """Deal with what needs no solver, take atoms out that have no part in the plan, and solve for the others."""
+    rows, columns = cost.shape
+    balanced = relaxation_a == math.inf and relaxation_b == math.inf
+    mass_a, mass_b = float(a.sum()), float(b.sum())
+    if balanced:
+        if mass_a != mass_b:
+            b = b * (mass_a / mass_b)
+        if not sparse and (rows == 1 or columns == 1 or high == low):
+            return _closed_form(cost, a, b, epsilon, mass_a)
+    tiny = TINY[cost.dtype]
+    if sparse or min(float(a.min()) / mass_a, float(b.min()) / mass_b) <= tiny:
+        alive_a, alive_b = a > tiny * mass_a, b > tiny * mass_b
+        allowed = cost < math.inf
+        alive_a = alive_a & (allowed & alive_b).any(1)
+        alive_b = alive_b & (allowed & alive_a.unsqueeze(1)).any(0)
+        if not (bool(alive_a.all()) and bool(alive_b.all())):
+            return _without(
+                alive_a, alive_b, cost, a, b, epsilon, relaxation_a, relaxation_b,
+                tolerance=tolerance, budget=budget, init=init,
+            )  # fmt: skip
+    return single.solve(
+        cost, a, b, epsilon, relaxation_a, relaxation_b,
+        tolerance=tolerance, budget=budget, low=low, high=high, init=init,
+    )  # fmt: skip
+
+
+def _closed_form(cost: Tensor, a: Tensor, b: Tensor, epsilon: float, mass: float) -> Solution:
+    """a⊗b over the mass: one row, one column, or a constant cost."""
+    values = cost.double()
+    shift = epsilon * math.log(mass)
+    if len(a) == 1:
+        f, g = torch.zeros_like(a), values[0] - shift
+    else:
+        f, g = values[:, 0] - shift, torch.zeros_like(b)
+    return Solution(torch.outer(a, b / mass).to(cost.dtype), f, g, CONVERGED, 0)
+
+
+def _without(
+    alive_a: Tensor,
+    alive_b: Tensor,
+    cost: Tensor,
+    a: Tensor,
+    b: Tensor,
+    epsilon: float,
+    relaxation_a: float,
+    relaxation_b: float,
+    *,
+    tolerance: float,
+    budget: int,
+    init: Init,
+) -> Solution:
+    """Solve for the atoms that take part; the others get the potentials that their formula gives them."""
+    index_a, index_b = alive_a.nonzero().squeeze(1), alive_b.nonzero().squeeze(1)
+    plan = torch.zeros_like(cost)
+    if len(index_a) == 0 or len(index_b) == 0:
+        # Only a problem relaxed on both sides can be left without any pair: the empty plan is then the answer.
+        infinite = torch.where(a > 0, math.inf, 0.0), torch.where(b > 0, math.inf, 0.0)
+        return Solution(plan, *infinite, CONVERGED, 0)
+    part = cost[index_a][:, index_b].contiguous()
+    finite = part[part.isfinite()]
+    solution = solve_single(
+        part, a[index_a], b[index_b], epsilon, relaxation_a, relaxation_b,
+        tolerance=tolerance, budget=budget, low=float(finite.min()), high=float(finite.max()),
+        sparse=finite.numel() < part.numel(),
+        init=None if init is None else (init[0][index_a], init[1][index_b]),
+    )  # fmt: skip
+    f = row_softmin(cost[:, index_b], solution.g, b[index_b].log(), epsilon) * pull(relaxation_a, epsilon)
+    g = row_softmin(cost[index_a].t(), solution.f, a[index_a].log(), epsilon) * pull(relaxation_b, epsilon)
+    f, g = _extended(f, a, relaxation_a), _extended(g, b, relaxation_b)
+    f[index_a], g[index_b] = solution.f, solution.g
+    plan[index_a.unsqueeze(1), index_b] = solution.plan
+    for weights, alive, axis in ((a, alive_a, 0), (b, alive_b, 1)):
+        # Weights too small for the solve: their rows follow from the potentials.
+        rest = ((weights > 0) & ~alive).nonzero().squeeze(1)
+        if len(rest):
+            chosen = (rest.unsqueeze(1), index_b) if axis == 0 else (index_a.unsqueeze(1), rest)
+            f_part, g_part = f[chosen[0]], g[chosen[1]]
+            weight = a[chosen[0]].log() + b[chosen[1]].log()
+            exponent = (f_part + g_part - cost[chosen].double()) / epsilon + weight
+            plan[chosen] = torch.where(cost[chosen] < math.inf, exponent.exp(), 0.0).to(plan.dtype)
+    return Solution(plan, f, g, solution.code, solution.iterations)
+
+
+def _extended(potential: Tensor, weights: Tensor, relaxation: float) -> Tensor:
+    """Potentials of atoms without a part: +inf without a partner, but 0 where there is no weight or no marginal."""
+    empty = potential.isinf() | potential.isnan()
+    return torch.where(empty, torch.where((weights > 0) & (relaxation > 0), math.inf, 0.0), potential)
+
+
+def solve_batch(problem: Problem, init: Init, budget: int) -> Outcome:
+    """Solve a batch, each item as if it were alone."""
+    rows, columns = problem.cost.shape[-2:]
+    cost = problem.cost.detach().reshape(-1, rows, columns)
+    a = problem.a.detach().reshape(-1, rows)
+    b = problem.b.detach().reshape(-1, columns)
+    count = len(cost)
+
+    def flat(value: float | Tensor) -> Tensor:
+        if isinstance(value, Tensor):
+            return value.detach().reshape(-1)
+        return a.new_full((count,), value)
+
+    epsilon = flat(problem.epsilon)
+    relaxation_a, relaxation_b = flat(problem.row_relaxation), flat(problem.column_relaxation)
+    if init is not None:
+        init = init[0].reshape(-1, rows), init[1].reshape(-1, columns)
+    together = cost.is_cuda or rows * columns <= SMALL
+    arguments = (cost, a, b, epsilon, relaxation_a, relaxation_b)
+    solver = _together if together else _one_by_one
+    solution = solver(*arguments, problem.tolerance, budget, init, problem.weightless or problem.forbidden)
+    return _judge(problem, solution, *arguments)
+
+
+def _together(
+    cost: Tensor,
+    a: Tensor,
+    b: Tensor,
+    epsilon: Tensor,
+    relaxation_a: Tensor,
+    relaxation_b: Tensor,
+    tolerance: float,
+    budget: int,
+    init: Init,
+    sparse: bool,
+) -> batched.BatchSolution:
+    """Solve in groups of like size; on CUDA all at once."""
+    rows, columns = cost.shape[-2:]
+    solve_a, solve_b = a, b
+    if sparse:
+        allowed = cost < math.inf
+        partner_a = (allowed & (b > 0).unsqueeze(-2)).any(-1)
+        partner_b = (allowed & (a > 0).unsqueeze(-1)).any(-2)
+        solve_a, solve_b = torch.where(partner_a, a, 0.0), torch.where(partner_b, b, 0.0)
+        empty = (solve_a.sum(-1) == 0) | (solve_b.sum(-1) == 0)
+        # Nothing left to carry, which only relaxation on both sides allows: a stand-in keeps the arithmetic alive.
+        solve_a = torch.where(empty.unsqueeze(-1), torch.ones_like(a), solve_a)
+        solve_b = torch.where(empty.unsqueeze(-1), torch.ones_like(b), solve_b)
+        cost = torch.where(empty[:, None, None], torch.zeros_like(cost), cost)
+    arguments = (cost, solve_a, solve_b, epsilon, relaxation_a, relaxation_b)
+    if not sparse or cost.is_cuda or (rows <= BUCKET and columns <= BUCKET):
+        solution = batched.solve(*arguments, tolerance=tolerance, budget=budget, init=init)
+    else:
+        solution = _in_groups(arguments, tolerance, budget, init)
+    if sparse:
+        solution.plan = torch.where(empty[:, None, None], 0.0, solution.plan)
+        _extend_batch(solution, cost, a, b, solve_a, solve_b, epsilon, relaxation_a, relaxation_b)
+    return solution
+
+
+def _in_groups(
+    arguments: tuple[Tensor, ...], tolerance: float, budget: int, init: Init
+) -> batched.BatchSolution:
+    cost, a, b = arguments[:3]
+    count, rows, columns = cost.shape
+
+    def used(weights: Tensor) -> Tensor:
+        last = (weights > 0) * torch.arange(1, weights.shape[-1] + 1)
+        return last.amax(-1).add(BUCKET - 1).div(BUCKET, rounding_mode="floor") * BUCKET
+
+    size_a, size_b = used(a).clamp_max(rows), used(b).clamp_max(columns)
+    plan = torch.zeros(count, rows, columns, dtype=torch.float64)
+    f, g = torch.zeros_like(a), torch.zeros_like(b)
+    code = torch.zeros(count, dtype=torch.int64)
+    iterations = torch.zeros_like(code)
+    sizes = torch.stack([size_a, size_b], 1)
+    for n, m in sizes.unique(dim=0).tolist():
+        where = ((size_a == n) & (size_b == m)).nonzero().squeeze(1)
+        part = batched.solve(
+            cost[where, :n, :m], a[where, :n], b[where, :m], *(x[where] for x in arguments[3:]),
+            tolerance=tolerance, budget=budget,
+            init=None if init is None else (init[0][where, :n], init[1][where, :m]),
+        )  # fmt: skip
+        plan[where, :n, :m] = part.plan
+        f[where, :n], g[where, :m] = part.f, part.g
+        code[where], iterations[where] = part.code, part.iterations
+    return batched.BatchSolution(plan, f, g, code, iterations)
+
+
+def _extend_batch(
+    solution: batched.BatchSolution,
+    cost: Tensor,
+    a: Tensor,
+    b: Tensor,
+    solve_a: Tensor,
+    solve_b: Tensor,
+    epsilon: Tensor,
+    relaxation_a: Tensor,
+    relaxation_b: Tensor,
+) -> None:
+    """Give atoms that took no part the potentials that their formula gives them."""
+    f, g = solution.f.clone(), solution.g.clone()
+    for potential, other, weights, solved, other_weights, relaxation, costs in (
+        (f, solution.g, a, solve_a, solve_b, relaxation_a, cost),
+        (g, solution.f, b, solve_b, solve_a, relaxation_b, cost.transpose(-1, -2)),
+    ):
+        item, atom = (solved == 0).nonzero().unbind(1)
+        if len(item) == 0:
+            continue
+        values = batched.softmin(
+            costs[item, atom].double().unsqueeze(-2), other[item], other_weights[item].log(), epsilon[item], -1
+        ).squeeze(-1)
+        values = values * batched.pull(relaxation[item], epsilon[item])
+        empty = ~values.isfinite()
+        infinite = torch.where((weights[item, atom] > 0) & (relaxation[item] > 0), math.inf, 0.0)
+        potential[item, atom] = torch.where(empty, infinite, values)
+    solution.f, solution.g = f, g
+
+
+def _one_by_one(
+    cost: Tensor,
+    a: Tensor,
+    b: Tensor,
+    epsilon: Tensor,
+    relaxation_a: Tensor,
+    relaxation_b: Tensor,
+    tolerance: float,
+    budget: int,
+    init: Init,
+    sparse: bool,
+) -> batched.BatchSolution:
+    parts = []
+    for k in range(len(cost)):
+        finite = cost[k][cost[k].isfinite()] if sparse else cost[k]
+        low, high = (0.0, 0.0) if finite.numel() == 0 else (float(x) for x in torch.aminmax(finite))
+        parts.append(
+            solve_single(
+                cost[k], a[k], b[k], float(epsilon[k]), float(relaxation_a[k]), float(relaxation_b[k]),
+                tolerance=tolerance, budget=budget, low=low, high=high, sparse=sparse,
+                init=None if init is None else (init[0][k], init[1][k]),
+            )
+        )  # fmt: skip
+    return batched.BatchSolution(
+        torch.stack([part.plan for part in parts]),
+        torch.stack([part.f for part in parts]),
+        torch.stack([part.g for part in parts]),
+        torch.tensor([part.code for part in parts]),
+        torch.tensor([part.iterations for part in parts]),
+    )
+
+
+def _judge(
+    problem: Problem,
+    solution: batched.BatchSolution,
+    cost: Tensor,
+    a: Tensor,
+    b: Tensor,
+    epsilon: Tensor,
+    relaxation_a: Tensor,
+    relaxation_b: Tensor,
+) -> Outcome:
+    """Fix the gauge, recompute both marginals from the plan, and say what is true."""
+    plan = solution.plan.to(problem.cost.dtype)
+    f, g = solution.f, solution.g
+    balanced = (relaxation_a == math.inf) & (relaxation_b == math.inf)
+    shift = torch.where(balanced, torch.where(b > 0, b * g, 0.0).sum(-1) / b.sum(-1), 0.0).unsqueeze(-1)
+    f, g = f + shift, g - shift
+    rows, columns = plan.sum(-1, dtype=torch.float64), plan.sum(-2, dtype=torch.float64)
+    row_residual, row_error, row_gap = _side(rows, a, f, relaxation_a)
+    column_residual, column_error, column_gap = _side(columns, b, g, relaxation_b)
+    mass = a.sum(-1)
+    mass = torch.where(balanced, mass, torch.maximum(mass, rows.sum(-1)))
+    residual = torch.maximum(row_residual, column_residual) / mass
+    good = residual <= problem.tolerance
+    code = torch.where(good, CONVERGED, torch.where(solution.code == MAX_ITERATIONS, MAX_ITERATIONS, STALLED))
+    shape = problem.batch
+    if not shape:
+        return Outcome(
+            plan[0], f[0], g[0], int(code[0]), float(residual[0]), float(row_error[0]), float(column_error[0]),
+            float((row_gap + column_gap)[0]), int(solution.iterations[0]),
+        )  # fmt: skip
+    return Outcome(
+        plan.reshape(*shape, *plan.shape[1:]),
+        f.reshape(*shape, -1),
+        g.reshape(*shape, -1),
+        code.reshape(shape),
+        residual.reshape(shape),
+        row_error.reshape(shape),
+        column_error.reshape(shape),
+        (row_gap + column_gap).reshape(shape),
+        solution.iterations.reshape(shape),
+    )
+
+
+def _side(sums: Tensor, weights: Tensor, potential: Tensor, relaxation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    difference = sums - weights
+    error = difference.abs().sum(-1)
+    fixed = relaxation == math.inf
+    free = relaxation == 0
+    fixed_gap = torch.where(difference == 0, 0.0, difference * potential).sum(-1)
+    weight = relaxation.unsqueeze(-1).clamp_min(1e-300)
+    target = torch.where(weights > 0, weights * (-potential / weight).exp(), 0.0)
+    target = torch.where((fixed | free).unsqueeze(-1), weights, target)
+    ratio = sums / target.clamp_min(1e-300)
+    relaxed_gap = relaxation * (torch.special.xlogy(sums, ratio) - sums + target).sum(-1)
+    residual = torch.where(free, 0.0, (sums - target).abs().sum(-1))
+    gap = torch.where(fixed, fixed_gap, torch.where(free, 0.0, relaxed_gap))
+    return residual, error, gap
+
+
+def check_init(init: Any, problem: Problem) -> Init:
+    """Return a warm start in the batch's shape.
+
+    Raises:
+        ValueError: not a pair of potentials of the right shapes, or not finite.
+    """
+    if init is None:
+        return None
+    rows, columns = problem.cost.shape[-2:]
+    expected = f"expected (f, g) of shapes (…, {rows}) and (…, {columns}), in units of the cost"
+    try:
+        first, second = init
+        f = torch.as_tensor(first, dtype=torch.float64, device=problem.cost.device).detach()
+        g = torch.as_tensor(second, dtype=torch.float64, device=problem.cost.device).detach()
+        f = f.expand(*problem.batch, rows)
+        g = g.expand(*problem.batch, columns)
+    except (TypeError, ValueError, RuntimeError) as error:
+        got = [tuple(np.shape(x)) for x in init] if isinstance(init, (tuple, list)) else type(init).__name__
+        raise ValueError(f"init: {expected}, got {got}") from error
+    if bool(f.isnan().any()) or bool(g.isnan().any()):
+        raise ValueError(f"init: {expected}, got NaN; leave init out to start cold")
+    f = torch.where(f.isfinite(), f, 0.0)
+    g = torch.where(g.isfinite(), g, 0.0)
+    return f, g

@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from sinkviz.alignment import train_command
+from sinkviz.alignment.align import align
+from sinkviz.alignment.evaluation import EvaluationCancelledError
+from sinkviz.alignment.gold import GoldPair, dump_gold, mini_gold
+from sinkviz.alignment.metrics import total_scores
+from sinkviz.alignment.training import (
+    HEADS,
+    AlignmentHead,
+    HeadConfig,
+    WordPair,
+    _Data,
+    cross_validate,
+    decodings,
+    target_attention,
+    target_plan,
+    train_head,
+    transfer,
+)
+from sinkviz.transformer import SinkhornTransformer, checkpoints
+
+SMALL = HeadConfig(width=16, out=16, heads=2, epochs=6, batch=8, dropout=0.0, learning_rates=(5e-3,))
+
+
+def planted(count: int, seed: int = 0, dim: int = 8) -> list[WordPair]:
+    """Pairs in which a target word is a turned source word, so that cosines say little; some words have no partner."""
+    generator = np.random.default_rng(seed)
+    turn = np.linalg.qr(np.random.default_rng(99).normal(size=(dim, dim)))[0]
+    pairs = []
+    for k in range(count):
+        n, m = (int(v) for v in generator.integers(4, 8, size=2))
+        linked = min(n, m) - 1
+        x = generator.normal(size=(n, dim))
+        order = generator.permutation(m)[:linked]
+        y = generator.normal(size=(m, dim))
+        y[order] = (x @ turn)[:linked] + 0.1 * generator.normal(size=(linked, dim))
+        gold = GoldPair(
+            tuple(f"s{k}.{i}" for i in range(n)),
+            tuple(f"t{k}.{j}" for j in range(m)),
+            frozenset((i, int(order[i])) for i in range(linked)),
+            id=str(k),
+        )
+        pairs.append(WordPair(torch.tensor(x).float(), torch.tensor(y).float(), gold))
+    return pairs
+
+
+@pytest.mark.parametrize("pair", mini_gold().pairs[::4], ids=lambda pair: pair.id)
+@pytest.mark.parametrize("linked_null", [0.0, 0.3])
+def test_target_plan_has_the_marginals_and_the_links(pair: GoldPair, linked_null: float) -> None:
+    plan = target_plan(pair, linked_null)
+    n, m = len(pair.source), len(pair.target)
+    assert np.allclose(plan.sum(1), np.append(np.full(n, 0.5 / n), 0.5), atol=1e-7)
+    assert np.allclose(plan.sum(0), np.append(np.full(m, 0.5 / m), 0.5), atol=1e-7)
+    linked = {i for i, _ in pair.possible}
+    for i in range(n):
+        if i not in linked:
+            assert plan[i, m] > 0.9 * 0.5 / n
+    real = plan[:n, :m]
+    for i, j in pair.sure:
+        others = [real[i, k] for k in range(m) if (i, k) not in pair.possible]
+        assert real[i, j] > 10 * max(others, default=0.0)
+
+
+def test_target_attention_rows_sum_to_one() -> None:
+    for pair in mini_gold().pairs:
+        assert np.allclose(target_attention(pair, 0.2).sum(1), 1)
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_training_starts_at_the_untrained_cosine(name: str) -> None:
+    pairs = planted(6)
+    head = AlignmentHead(8, replace(SMALL, head=name)).eval()
+    batch = _Data(pairs, 0.2).take(range(6))
+    cost = head.cost(batch).detach()
+    for k, pair in enumerate(pairs):
+        cosine = torch.nn.functional.normalize(pair.source, dim=1) @ torch.nn.functional.normalize(pair.target, dim=1).T
+        n, m = cosine.shape
+        assert torch.allclose(cost[k, :n, :m], -cosine.double(), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_padding_changes_no_share(name: str) -> None:
+    pairs = planted(5, seed=3)
+    torch.manual_seed(0)
+    head = AlignmentHead(8, replace(SMALL, head=name)).eval()
+    with torch.no_grad():
+        head.score.score_scale.fill_(1.0)
+    data = _Data(pairs, 0.2)
+    whole, beats = head.shares(data.take(range(5)))
+    for k in range(5):
+        alone, alone_beats = head.shares(data.take([k]))
+        n, m = alone.shape[1:]
+        assert np.allclose(whole[k, :n, :m], alone[0], atol=1e-4)
+        assert np.array_equal(beats[k, :n, :m], alone_beats[0])
+        assert (whole[k, n:] == -np.inf).all()
+        assert not beats[k, n:].any()
+
+
+@pytest.mark.parametrize("name", ["sinkhorn", "bidirectional", "softmax"])
+def test_a_planted_relation_is_learned(name: str) -> None:
+    pairs = planted(120)
+    test = planted(40, seed=1)
+    found = train_head(pairs, replace(SMALL, head=name))
+    assert found.epoch > 0
+    trained = total_scores(transfer(found, test)["mutual"]).f1
+    control = train_head(pairs, replace(SMALL, head="scalars"))
+    untrained = total_scores(transfer(control, test)["mutual"]).f1
+    assert trained > untrained + 0.3
+    losses = [row["loss"] for row in found.history[1:]]
+    assert losses[-1] < losses[0]
+
+
+def test_training_is_reproducible_and_the_seed_counts() -> None:
+    pairs = planted(30)
+    config = replace(SMALL, epochs=2)
+    first, again = (train_head(pairs, config) for _ in range(2))
+    assert [row["dev_f1"] for row in first.history] == [row["dev_f1"] for row in again.history]
+    for one, other in zip(first.head.parameters(), again.head.parameters(), strict=True):
+        assert torch.equal(one, other)
+    other = train_head(pairs, replace(config, seed=1))
+    assert first.history != other.history
+
+
+def test_dev_pairs_choose_the_rate() -> None:
+    found = train_head(planted(120), replace(SMALL, learning_rates=(1e-7, 5e-3)))
+    assert found.learning_rate == 5e-3
+    assert {row["rate"] for row in found.history} == {1e-7, 5e-3}
+
+
+def test_cross_validation_covers_every_pair_once() -> None:
+    pairs = planted(24)
+    found = cross_validate(pairs, replace(SMALL, epochs=1), folds=3, seeds=(0, 1))
+    for table in found.counts.values():
+        assert table.shape == (2, 24, 4)
+        assert (table[:, :, 1] == [len(pair.gold.sure) for pair in pairs]).all()
+    assert len(found.seconds) == len(found.chosen) == 6
+    assert found.parameters > 1000
+
+
+def test_cancelling() -> None:
+    with pytest.raises(EvaluationCancelledError):
+        train_head(planted(20), SMALL, cancelled=lambda: True)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"head": "other"},
+        {"epochs": 0},
+        {"learning_rates": ()},
+        {"learning_rates": (0.0,)},
+        {"epsilon": -1.0},
+        {"dropout": 1.0},
+        {"batch": True},
+    ],
+)
+def test_options_that_do_not_fit(options: dict) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        HeadConfig(**options)
+
+
+def test_too_few_pairs() -> None:
+    with pytest.raises(ValueError, match="at least 10 pairs"):
+        train_head(planted(5), SMALL)
+
+
+def test_decodings() -> None:
+    assert decodings("null")[0].rule == "null"
+    assert all(d.growth is not None and d.growth < d.threshold for d in decodings("grown"))
+
+
+def run(*arguments: str) -> int:
+    parser = argparse.ArgumentParser()
+    train_command.add_arguments(parser)
+    return train_command.run(parser.parse_args(arguments))
+
+
+def test_the_command_writes_a_checkpoint_that_couples(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
+    gold = tmp_path / "gold.json"
+    gold.write_text(dump_gold(mini_gold()), encoding="utf-8")
+    out = tmp_path / "model.safetensors"
+    options = ("--data", str(gold), "--model", "all-MiniLM-L6-v2", "--pairs", "14", "--epochs", "1", "--width", "16")
+    assert run(*options, "--out", str(out), "--evaluate", str(gold)) == 0
+    shown = capsys.readouterr().out
+    assert "nothing retuned" in shown
+    assert out.stat().st_size < 5 * 2**20
+    config, about = checkpoints.describe(out)
+    assert config.dim == 384
+    assert about["embedding"] == {"model": "all-MiniLM-L6-v2", "layer": 3, "unit": "word"}
+    assert about["data"]["licence"] == "CC0-1.0"
+    encoder = SinkhornTransformer.load(out)
+    links = align(["the", "cat", "sleeps"], ["a", "cat", "naps"], encoder=encoder, null_cost=about["null_cost"])
+    assert (1, 1) in links
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (("--data", "missing.tsv", "--out", "x"), "readable file"),
+        (("--data", "missing.tsv"), "--out"),
+        (("--data", "missing.tsv", "--out", "x", "--rates", "a"), "--rates"),
+    ],
+)
+def test_bad_input_is_told(arguments: tuple[str, ...], what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*arguments) == 2
+    assert what in capsys.readouterr().err
