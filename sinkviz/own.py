@@ -85,9 +85,9 @@ def decode(data: bytes | str, name: str) -> str:
 
 
 def read_table(data: bytes | str, name: str) -> list[list[str]]:
-    """Return the cells of comma-, semicolon-, tab- or blank-separated text, all rows equally long.
+    """Return the cells of tab-, comma-, semicolon- or blank-separated text, all rows equally long.
 
-    The separator is the first of tab, semicolon, comma and blanks that occurs in the first row.
+    The separator is the one that gives rows of equal length and most numbers.
 
     Raises:
         ValueError: no cells, rows of different length (the line is named), too many cells.
@@ -96,32 +96,56 @@ def read_table(data: bytes | str, name: str) -> list[list[str]]:
     [['a', 'b'], ['1', '2']]
     """
     text = decode(data, name)
-    first = next((line for line in text.splitlines() if line.strip()), "")
-    if not first:
+    if not text.strip():
         raise ValueError(f"{name}: expected a table of numbers, got an empty text")
-    separator = next((mark for mark in "\t;," if mark in first), None)
+    best: list[list[str]] | None = None
+    most = -1
+    problem: ValueError | None = None
+    for separator in (*(mark for mark in "\t,;" if mark in text), None):
+        try:
+            rows = _split(text, separator, name)
+        except ValueError as error:
+            problem = problem or error
+            continue
+        if not rows or (separator is None and problem is not None and len(rows[0]) == 1):
+            continue
+        numbers = sum(_number(cell) is not None for row in rows for cell in row)
+        if numbers > most:
+            best, most = rows, numbers
+    if best is None:
+        raise problem or ValueError(f"{name}: expected a table of numbers, got something else")
+    return best
+
+
+def _split(text: str, separator: str | None, name: str) -> list[list[str]]:
     rows: list[list[str]] = []
     cells = 0
+
+    def add(row: list[str], line: int) -> None:
+        nonlocal cells
+        if not any(cell.strip() for cell in row):
+            return
+        if rows and len(row) != len(rows[0]):
+            raise ValueError(
+                f"{name}: expected {len(rows[0])} cells in every row, got {len(row)} in line {line}; "
+                "put a cell that holds the separator in quotes"
+            )
+        cells += len(row)
+        if cells > 2 * MAXIMUM_ENTRIES:
+            raise ValueError(f"{name}: expected at most {MAXIMUM_ENTRIES:,} numbers, got more")
+        rows.append(row)
+
+    if separator is None:
+        for number, line in enumerate(text.split("\n"), start=1):
+            add(line.split(), number)
+        return rows
+    csv.field_size_limit(MAXIMUM_BYTES)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     try:
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator or ",", strict=True)
-        source: Any = reader if separator else (line.split() for line in text.splitlines())
-        for number, row in enumerate(source, start=1):
-            if not any(cell.strip() for cell in row):
-                continue
-            line = reader.line_num if separator else number
-            if rows and len(row) != len(rows[0]):
-                raise ValueError(
-                    f"{name}: expected {len(rows[0])} cells in every row, got {len(row)} in line {line}; "
-                    "put a cell that holds the separator in quotes"
-                )
-            cells += len(row)
-            if cells > 2 * MAXIMUM_ENTRIES:
-                raise ValueError(f"{name}: expected at most {MAXIMUM_ENTRIES:,} numbers, got more")
-            rows.append([cell.strip() if separator is None else cell for cell in row])
+        for row in reader:
+            add(row, reader.line_num)
     except csv.Error as error:
-        raise ValueError(
-            f"{name}: expected a table, got something that is none in line {reader.line_num}: {error}"
-        ) from error
+        raise ValueError(f"{name}: expected a table, got something else in line {reader.line_num}: {error}") from error
     return rows
 
 
@@ -182,11 +206,12 @@ def read_matrix(data: bytes | str, *, name: str = "matrix") -> OwnMatrix:
         return _matrix_from_arrays({"matrix": _read_npy(io.BytesIO(data), len(data), name)}, name)
     rows = read_table(data, name)
     # A corner that is blank, or any first row or column that is no number, is a line of labels.
-    header = any(_number(cell) is None for cell in rows[0][1:] or rows[0])
+    corner = len(rows[0]) > 1 and not rows[0][0].strip()
+    header = corner or any(_number(cell) is None for cell in rows[0][1:] or rows[0])
     body = rows[1:] if header else rows
     if not body:
         raise ValueError(f"{name}: expected rows of numbers under the header, got none")
-    column = len(body[0]) > 1 and (any(_number(row[0]) is None for row in body) or (header and not rows[0][0].strip()))
+    column = len(body[0]) > 1 and (corner or any(_number(row[0]) is None for row in body))
     values = _numbers([row[column:] for row in body], name, 1 + header, 1 + column)
     return OwnMatrix(
         values=_checked(values, name),

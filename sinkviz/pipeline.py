@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
 
     from sinkviz.transformer import SinkhornTransformer
-    from sinkviz.transport import SinkhornPath, SinkhornResult
+    from sinkviz.transport import SinkhornPath
 
 EpsilonUnit = Literal["scale", "absolute"]
 Words = str | Sequence[str]
@@ -125,9 +125,7 @@ def _positive(name: str, value: float) -> float:
     return number
 
 
-def _measures(
-    source: Words | Measure, target: Words | Measure, embedding: dict[str, Any]
-) -> tuple[Measure, Measure]:
+def _measures(source: Words | Measure, target: Words | Measure, embedding: dict[str, Any]) -> tuple[Measure, Measure]:
     given = [side for side in (source, target) if isinstance(side, Measure)]
     if len(given) == 2 and embedding:
         raise ValueError(
@@ -279,13 +277,17 @@ def couple_cost(
     if constant:
         strength = common["epsilon"] = epsilon
     device = common["device"] = solver_device(*cost.shape)
-    problem = (cost, a, b) if null_cost is None else _augmented(cost, a, b, null_cost)
     result = transport.sinkhorn(
-        *(_tensor(array, device) for array in problem),
+        *_problem(cost, a, b, null_cost, device),
         epsilon=strength,
         column_relaxation=_relaxation(mechanism, common["relaxation"]),
     )
-    return _coupling(result, common)
+    common |= {
+        "status": str(result.status),
+        "residual": float(result.residual),
+        "iterations": int(result.iterations),
+    }
+    return _coupling(result.plan, result.f, result.g, common)
 
 
 def couple_half_steps(
@@ -311,11 +313,13 @@ def couple_half_steps(
     a, b = source.weights, target.weights
     scale, unit = epsilon_scale(cost, a, b)
     strength = epsilon * (1.0 if epsilon_unit == "absolute" else unit or 1.0)
-    problem = (cost, a, b) if null_cost is None else _augmented(cost, a, b, null_cost)
     device = solver_device(*cost.shape)
-    result = transport.half_steps(*(_tensor(array, device) for array in problem), epsilon=strength, steps=steps)
+    run = transport.half_steps(*_problem(cost, a, b, null_cost, device), epsilon=strength, steps=[steps])
+    errors = float(run.row_error[0]), float(run.column_error[0])
     return _coupling(
-        result,
+        run.plan(0),
+        run.f[0],
+        run.g[0],
         {
             "source": source,
             "target": target,
@@ -323,48 +327,38 @@ def couple_half_steps(
             "cost_scale": scale,
             "epsilon": strength,
             "mechanism": "sinkhorn" if null_cost is None else "partial",
+            "status": "converged" if max(errors) <= 1e-6 else "max_iterations",
+            "residual": max(errors),
+            "iterations": int(np.ceil(steps)),
             "null_cost": null_cost,
             "device": device,
         },
     )
 
 
-def _coupling(result: SinkhornResult, common: dict[str, Any]) -> Coupling:
-    """Return a solver's result as a coupling; with a null partner the real block counts times 2."""
+def _coupling(plan: torch.Tensor, f: torch.Tensor, g: torch.Tensor, common: dict[str, Any]) -> Coupling:
+    """Return a solver's plan as a coupling; with a null partner the real block counts times 2."""
     rows, columns = common["cost"].shape
-    plan = _array(result.plan)
-    nulls: dict[str, Any] = {}
-    factor = 1.0
+    whole = _array(plan)
     if common["null_cost"] is not None:
-        factor = 2.0
-        plan = plan * factor
-        nulls = {"null_source": plan[:rows, columns], "null_target": plan[rows, :columns]}
-    return Coupling(
-        plan=plan[:rows, :columns],
-        f=_array(result.f)[:rows],
-        g=_array(result.g)[:columns],
-        status=str(result.status),
-        residual=factor * float(result.residual),
-        iterations=int(result.iterations),
-        **nulls,
-        **common,
-    )
+        whole = 2 * whole
+        common |= {"null_source": whole[:rows, columns], "null_target": whole[rows, :columns]}
+        common["residual"] *= 2
+    return Coupling(plan=whole[:rows, :columns], f=_array(f)[:rows], g=_array(g)[:columns], **common)
 
 
-def _augmented(
-    cost: NDArray[np.float64], a: NDArray[np.float64], b: NDArray[np.float64], null_cost: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return cost and marginals with a null partner on each side: price z, corner 0, marginals (a, 1)/2 and (b, 1)/2.
+def _problem(
+    cost: NDArray[np.float64],
+    a: NDArray[np.float64],
+    b: NDArray[np.float64],
+    null_cost: float | None,
+    device: str,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return cost and weights as the solver takes them, with a null partner on each side where it has a price."""
+    from sinkviz.transport import with_null_partner
 
-    What a word sends to the null partner is then ≥ 0 and at most its weight; the real block counts times 2.
-    """
-    if not np.isfinite(null_cost):
-        raise ValueError(f"null_cost: expected a finite number in the units of the cost, got {null_cost}")
-    rows, columns = cost.shape
-    augmented = np.full((rows + 1, columns + 1), float(null_cost))
-    augmented[:rows, :columns] = cost
-    augmented[rows, columns] = 0.0
-    return augmented, np.append(a, 1.0) / 2, np.append(b, 1.0) / 2
+    tensors = (_tensor(cost, device), _tensor(a, device), _tensor(b, device))
+    return tensors if null_cost is None else with_null_partner(*tensors, null_cost=null_cost)
 
 
 def _relaxation(mechanism: Mechanism, value: float | None) -> float | None:
@@ -485,11 +479,8 @@ def epsilon_path(
     scale, unit = epsilon_scale(matrix, first.weights, second.weights)
     absolute = np.sort(grid)[::-1] * (1.0 if epsilon_unit == "absolute" else unit or 1.0)
     device = solver_device(*matrix.shape)
-    problem = (matrix, first.weights, second.weights)
-    if null_cost is not None:
-        problem = _augmented(*problem, null_cost)
     solved = transport.sinkhorn_path(
-        *(_tensor(array, device) for array in problem),
+        *_problem(matrix, first.weights, second.weights, null_cost, device),
         epsilons=_tensor(absolute, device),
         progress=progress,
         cancelled=cancelled,

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 DEFAULTS: dict[str, Settings] = {
     "partial": Settings(ScoreSettings("partial", epsilon=0.5, null_margin=1.5, order=0.5), "grown", 0.34, 0.25),
-    "sinkhorn": Settings(ScoreSettings("sinkhorn", epsilon=0.7, order=1.0), "grown", 0.34, 0.25),
-    "unbalanced": Settings(ScoreSettings("unbalanced", epsilon=0.7, relaxation=1.5, order=1.0), "grown", 0.34, 0.25),
-    "relaxed": Settings(ScoreSettings("relaxed", epsilon=0.7, relaxation=1.5, order=1.0), "grown", 0.34, 0.25),
-    "bidirectional": Settings(ScoreSettings("bidirectional", epsilon=0.25, order=1.0), "grown", 0.38, 0.1),
-    "softmax": Settings(ScoreSettings("softmax", epsilon=0.5, order=1.0), "threshold", 0.5),
+    "sinkhorn": Settings(ScoreSettings("sinkhorn", epsilon=0.7, order=0.5), "grown", 0.3, 0.25),
+    "unbalanced": Settings(ScoreSettings("unbalanced", epsilon=0.5, relaxation=1.5, order=0.5), "grown", 0.42, 0.3),
+    "relaxed": Settings(ScoreSettings("relaxed", epsilon=0.5, relaxation=1.5, order=0.5), "grown", 0.42, 0.3),
+    "bidirectional": Settings(ScoreSettings("bidirectional", epsilon=0.35, order=0.5), "grown", 0.3, 0.2),
+    "softmax": Settings(ScoreSettings("softmax", epsilon=0.5, order=1.0), "threshold", 0.46),
     "cosine": Settings(ScoreSettings("cosine", order=1.0), "mutual", -np.inf),
 }
 """What `align` uses for each mechanism: chosen on Edinburgh++ train (English) and XL-WA dev (es, it, ru) together.

@@ -67,13 +67,13 @@ class HeadConfig:
     heads: int = 4
     out: int = 64
     epsilon: float = 0.1
-    epochs: int = 10
+    epochs: int = 8
     batch: int = 16
     learning_rates: tuple[float, ...] = (1e-3,)
-    scalar_rate: float = 1e-2
+    scalar_rate: float = 3e-2
     weight_decay: float = 0.01
     dropout: float = 0.2
-    linked_null: float = 0.2
+    linked_null: float = 0.02
     seed: int = 0
     dev_share: float = 0.15
 
@@ -383,8 +383,8 @@ class Decoding:
     """How links are taken from the shares of a head.
 
     Attributes:
-        rule: "mutual" or "grown" (thresholds chosen on dev pairs), or "null" (no threshold: beats the null partner in
-            row and column).
+        rule: "mutual" or "grown" (thresholds chosen on dev pairs), or "null" (no threshold: the largest of row
+            and column, and more than the null partner has in both).
         threshold, growth: for the first two.
     """
 
@@ -411,7 +411,7 @@ def _decode(
     share: NDArray[np.float64], beats: NDArray[np.bool_], mutual: NDArray[np.bool_], decoding: Decoding
 ) -> NDArray[np.bool_]:
     if decoding.rule == "null":
-        return beats
+        return np.asarray(beats & mutual)
     return choose(share, decoding.rule, decoding.threshold, decoding.growth, mutual=mutual)
 
 

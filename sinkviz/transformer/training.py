@@ -101,7 +101,7 @@ class Progress:
         gradient_norm: mean norm of the gradient before clipping.
         learning_rate: of the last step.
         unconverged: share of solves since the last report that did not converge and were left out.
-        validation: mean loss on the validation pairs, if they were looked at in this report.
+        validation: mean loss on the validation pairs, if they were looked at in this report and all converged.
         seconds: spent training so far, over all resumed parts.
         status: "running", "finished", "stopped", "early_stopped" or "diverged".
         message: one sentence where the status needs one.
@@ -294,6 +294,8 @@ class Trainer:
         if self.validation is None:
             return None
         value = evaluate_loss(self.model, self.validation)
+        if not math.isfinite(value):
+            self.message = f"A validation plan did not converge at step {self.step}; these weights are not kept."
         if value < self.best_validation:
             self.best_validation, self._best, self._since_best = value, self._copy(), 0
         else:
@@ -330,7 +332,8 @@ class Trainer:
             last = self.step >= self.config.steps
             if self.status == "running" and (last or self.step % self.config.validate_every == 0):
                 validation = self._validate()
-            report = last or self.step % self.config.report_every == 0 or validation is not None
+            looked = self.validation is not None and (last or self.step % self.config.validate_every == 0)
+            report = last or self.step % self.config.report_every == 0 or looked
             if report and losses and self.status == "running":
                 mean = sum(losses) / len(losses)
                 if self._first_loss is None:
@@ -363,6 +366,8 @@ class Trainer:
                 message=self.message,
             )
             self.history.append(progress)
+            if self.status == "running":
+                self.message = ""
             losses, norms, left_out = [], [], []
             yield progress
             since = time.perf_counter()

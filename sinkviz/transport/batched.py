@@ -78,11 +78,11 @@ def softmin(cost: Tensor, potential: Tensor, log_weights: Tensor, epsilon: Tenso
     return -epsilon.unsqueeze(-1) * torch.logsumexp(exponent, dim)
 
 
-def kernel(batch: Batch, f: Tensor, g: Tensor, epsilon: Tensor, log_a: Tensor, log_b: Tensor) -> Tensor:
-    """P = exp((f_i + g_j − C_ij)/ε) a_i b_j."""
-    inverse = 1.0 / epsilon
+def kernel(batch: Batch, f: Tensor, g: Tensor, log_b: Tensor) -> Tensor:
+    """K_ij = exp((f_i + g_j − C_ij)/ε) b_j."""
+    inverse = 1.0 / batch.epsilon
     exponent = batch.cost * -inverse[:, None, None]
-    exponent += (f * inverse[:, None] + log_a).unsqueeze(-1)
+    exponent += (f * inverse[:, None]).unsqueeze(-1)
     exponent += (g * inverse[:, None] + log_b).unsqueeze(-2)
     return exponent.exp_()
 
@@ -196,7 +196,7 @@ def scaling_phase(batch: Batch, tolerance: float, rounds: int) -> tuple[Tensor, 
     mass = batch.a.sum(-1)
     limit = tolerance * mass
     low = torch.where(batch.cost.isfinite(), batch.cost, math.inf).amin((-2, -1))
-    plan = kernel(batch, low[:, None].expand_as(batch.a), batch.g * 0, batch.epsilon, log_a * 0, log_b)
+    plan = kernel(batch, low[:, None].expand_as(batch.a), torch.zeros_like(batch.b), log_b)
     transposed = plan.transpose(-1, -2)
 
     def divide(top: Tensor, below: Tensor) -> Tensor:

@@ -117,11 +117,10 @@ def prepare(
 def _cost(cost: Any) -> Tensor:
     if not isinstance(cost, Tensor):
         try:
-            cost = torch.as_tensor(cost)
+            # Numbers without a dtype of their own (lists) are read in float64.
+            cost = torch.as_tensor(cost, dtype=None if hasattr(cost, "dtype") else torch.float64)
         except (TypeError, ValueError, RuntimeError) as error:
             raise ValueError(f"cost: expected a matrix of numbers, shape (…, n, m), got {_brief(cost)}") from error
-        if cost.dtype == torch.float32 and not hasattr(cost, "numpy_dtype"):
-            pass
     if cost.is_complex() or cost.dtype == torch.bool:
         raise ValueError(f"cost: expected real numbers, got {cost.dtype}")
     if cost.device.type == "mps":

@@ -10,7 +10,7 @@ from typing import Any
 
 import streamlit as st
 
-from sinkviz.coupling import Coupling
+from sinkviz.coupling import Coupling, Mechanism
 from sinkviz.measure import Measure
 from sinkviz.ui import state
 from sinkviz.ui.words import plain
@@ -122,7 +122,7 @@ def current(path: Any, settings: dict[str, Any], *, attention: bool = False) -> 
             **common,
         )
     else:
-        mechanism = "sinkhorn" if path.null_cost is None else "partial"
+        mechanism: Mechanism = "sinkhorn" if path.null_cost is None else "partial"
         solved = couple_cost(path.cost, path.source, path.target, mechanism=mechanism, **common)
     return solved.coarsen(settings["level"] or _opening_level(path))
 

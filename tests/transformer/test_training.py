@@ -32,7 +32,7 @@ def _same(one: SinkhornTransformer, other: SinkhornTransformer) -> bool:
 def test_every_variant_learns(normalisation: str) -> None:
     model = _model(normalisation=normalisation, relaxation=0.5 if normalisation == "relaxed" else None)
     before = evaluate_loss(model, VALIDATION)
-    run = train(model, PAIRS, dataclasses.replace(CONFIG, steps=40), validation=VALIDATION)
+    run = train(model, PAIRS, dataclasses.replace(CONFIG, steps=80), validation=VALIDATION)
     assert run.status == "finished"
     assert evaluate_loss(model, VALIDATION) < 0.6 * before
 

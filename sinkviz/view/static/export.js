@@ -73,7 +73,8 @@ export function svg(view) {
     pen.origin(x, top);
     map.paintLabels(pen);
     paintCells(view, map, pen);
-    map.paintEdges(pen);
+    map.paintRight(pen, map.x + map.w, map.y);
+    map.paintBelow(pen, map.x, map.y + map.h);
     pen.origin(x, top + map.height + 4);
     map.paintLegend(pen, 120, 10);
     caption(x + 130, top + map.height, map.legendWords());

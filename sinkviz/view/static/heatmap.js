@@ -18,7 +18,8 @@ export class Heatmap {
     this.view = view;
     this.side = side;
     this.cells = h("canvas", { class: "cells", "aria-hidden": "true" });
-    this.edges = h("canvas", { class: "ink", "aria-hidden": "true" });
+    this.rightEdge = h("canvas", { class: "ink", "aria-hidden": "true" });
+    this.bottomEdge = h("canvas", { class: "ink", "aria-hidden": "true" });
     this.labels = h("canvas", { class: "ink", "aria-hidden": "true" });
     this.row = h("div", { class: "band", hidden: true });
     this.column = h("div", { class: "band", hidden: true });
@@ -27,7 +28,7 @@ export class Heatmap {
     this.stage = h(
       "div",
       { class: "matrix", tabindex: "0", role: "group", "aria-label": side === "left" ? "Heatmap of the coupling" : "Heatmap of attention" },
-      [this.labels, this.edges, this.cells, this.row, this.column, this.pins, this.brush],
+      [this.labels, this.rightEdge, this.bottomEdge, this.cells, this.row, this.column, this.pins, this.brush],
     );
     this.legend = h("canvas", { class: "legend", "aria-hidden": "true" });
     this.legendText = h("span", { class: "caption" });
@@ -151,8 +152,12 @@ export class Heatmap {
     this.image = this.cellContext.createImageData(this.pixelColumns, this.pixelRows);
     this.pixels = new Uint32Array(this.image.data.buffer);
     this.blocks = this.blockRows > 1 || this.blockColumns > 1 ? new Float64Array(this.pixelRows * this.pixelColumns) : null;
-    this.edgeContext = fit(this.edges, this.width, this.height);
-    this.edgePen = new CanvasPen(this.edgeContext, view.theme.font);
+    // Two narrow canvases: what changes at every frame should cover little.
+    this.right = { context: fit(this.rightEdge, 76, this.h), pen: /** @type {any} */ (null) };
+    this.below = { context: fit(this.bottomEdge, this.w, 46), pen: /** @type {any} */ (null) };
+    for (const edge of [this.right, this.below]) edge.pen = new CanvasPen(edge.context, view.theme.font);
+    this.rightEdge.style.transform = `translate(${this.x + this.w}px, ${this.y}px)`;
+    this.bottomEdge.style.transform = `translate(${this.x}px, ${this.y + this.h}px)`;
     this.drawLabels();
   }
 
@@ -193,13 +198,18 @@ export class Heatmap {
         weight: pin >= 0 ? 700 : 400,
       });
     }
+    pen.text("received", this.x - 6, this.y + this.h + 16, { size: 10, anchor: "end", fill: colours.muted });
+    pen.text("given", this.x + this.w + 6, this.y - 6, { size: 10, fill: colours.muted });
+    pen.text("price", this.x + this.w + 54, this.y - 6, { size: 10, anchor: "middle", fill: colours.muted });
     this.labelStep = { row: rowStep, column: columnStep };
   }
 
   draw() {
     this.drawCells();
-    this.edgeContext.clearRect(0, 0, this.width, this.height);
-    this.paintEdges(this.edgePen);
+    this.right.context.clearRect(0, 0, 76, this.h);
+    this.below.context.clearRect(0, 0, this.w, 46);
+    this.paintRight(this.right.pen, 0, 0);
+    this.paintBelow(this.below.pen, 0, 0);
   }
 
   drawCells() {
@@ -271,63 +281,63 @@ export class Heatmap {
     return view.topWeight * (this.blockRows ?? 1);
   }
 
-  /** Marginals: weights and mass given on the right with the price beside them, mass received at the bottom. @param {any} pen */
-  paintEdges(pen) {
+  /** Mass given beside the weight, and the price: left of its line is cheaper than independence. @param {any} pen @param {number} left @param {number} top */
+  paintRight(pen, left, top) {
     const { view } = this;
     const { colours } = view.theme;
     const sheet = view.sheets[this.side];
-    const cellH = this.h / this.n;
-    const cellW = this.w / this.m;
-    const gapH = cellH > 4 ? 1 : 0;
-    const gapW = cellW > 4 ? 1 : 0;
-    const norm = view.renorm[this.side];
-    const scale = (26 / view.topBar) * norm;
-    const rightScale = (22 / view.topRow) * norm;
-    const rowTick = (22 / view.topRow) * view.rowNorm;
-    const columnTick = (26 / view.topBar) * view.columnNorm;
-    const x = this.x + this.w + 6;
+    const cell = this.h / this.n;
+    const gap = cell > 4 ? 1 : 0;
+    const size = Math.max(0.5, cell - 2 * gap);
+    const scale = (22 / view.topRow) * view.renorm[this.side];
+    const tick = (22 / view.topRow) * view.rowNorm;
+    const x = left + 6;
     /** @type {number[]} */
-    const rowTicks = [];
+    const ticks = [];
     for (let i = 0; i < this.n; i++) {
-      const y = this.y + i * cellH;
+      const y = top + i * cell;
       const pin = view.pinned.row(i);
-      pen.rect(x, y + gapH, sheet.given[i] * rightScale, Math.max(0.5, cellH - 2 * gapH), pin >= 0 ? view.theme.pin(pin) : colours.source, 0.75);
-      if (view.model.partial && sheet.nullSource[i] > 0) {
-        pen.rect(x + sheet.given[i] * rightScale, y + gapH, sheet.nullSource[i] * rightScale, Math.max(0.5, cellH - 2 * gapH), colours.no_mass, 0.9);
-      }
-      const at = x + sheet.rows.weights[i] * rowTick;
-      rowTicks.push(at, y, at, y + cellH);
+      pen.rect(x, y + gap, sheet.given[i] * scale, size, pin >= 0 ? view.theme.pin(pin) : colours.source, 0.75);
+      if (sheet.nullSource[i] > 0) pen.rect(x + sheet.given[i] * scale, y + gap, sheet.nullSource[i] * scale, size, colours.no_mass, 0.9);
+      const at = x + sheet.rows.weights[i] * tick;
+      ticks.push(at, y, at, y + cell);
     }
-    pen.strokes(rowTicks, colours.muted, 1, 0.9);
-    // Price: left of the line is cheaper than independence, right dearer.
+    pen.strokes(ticks, colours.muted, 1, 0.9);
     const middle = x + 48;
     const reach = 18 / view.topPrice;
-    pen.strokes([middle, this.y, middle, this.y + this.h], colours.border, 1, 1);
+    pen.strokes([middle, top, middle, top + this.h], colours.border, 1, 1);
     for (let i = 0; i < this.n; i++) {
-      const y = this.y + (i + 0.5) * cellH;
+      const y = top + (i + 0.5) * cell;
       const px = middle + sheet.price[i] * reach;
       const pin = view.pinned.row(i);
       const colour = pin >= 0 ? view.theme.pin(pin) : colours.text;
       pen.rect(Math.min(px, middle), y - 0.5, Math.abs(px - middle), 1, colour, 0.5);
-      if (cellH > 5) pen.disc(px, y, Math.min(2.5, cellH / 3), colour, undefined, 0.8);
+      if (cell > 5) pen.disc(px, y, Math.min(2.5, cell / 3), colour, undefined, 0.8);
     }
+  }
+
+  /** Mass received beside the weight. @param {any} pen @param {number} left @param {number} top */
+  paintBelow(pen, left, top) {
+    const { view } = this;
+    const { colours } = view.theme;
+    const sheet = view.sheets[this.side];
+    const cell = this.w / this.m;
+    const gap = cell > 4 ? 1 : 0;
+    const size = Math.max(0.5, cell - 2 * gap);
+    const scale = (32 / view.topBar) * view.renorm[this.side];
+    const tick = (32 / view.topBar) * view.columnNorm;
+    const y0 = top + 6;
     /** @type {number[]} */
     const ticks = [];
-    const bottom = this.y + this.h + 6;
     for (let j = 0; j < this.m; j++) {
-      const at = this.x + j * cellW;
+      const at = left + j * cell;
       const pin = view.pinned.column(j);
-      pen.rect(at + gapW, bottom, Math.max(0.5, cellW - 2 * gapW), sheet.received[j] * scale, pin >= 0 ? view.theme.pin(pin) : colours.target, 0.85);
-      if (view.model.partial && sheet.nullTarget[j] > 0) {
-        pen.rect(at + gapW, bottom + sheet.received[j] * scale, Math.max(0.5, cellW - 2 * gapW), sheet.nullTarget[j] * scale, colours.no_mass, 0.9);
-      }
-      const y = bottom + sheet.columns.weights[j] * columnTick;
-      ticks.push(at, y, at + cellW, y);
+      pen.rect(at + gap, y0, size, sheet.received[j] * scale, pin >= 0 ? view.theme.pin(pin) : colours.target, 0.85);
+      if (sheet.nullTarget[j] > 0) pen.rect(at + gap, y0 + sheet.received[j] * scale, size, sheet.nullTarget[j] * scale, colours.no_mass, 0.9);
+      const y = y0 + sheet.columns.weights[j] * tick;
+      ticks.push(at, y, at + cell, y);
     }
     pen.strokes(ticks, colours.muted, 1, 0.9);
-    pen.text("received", this.x - 6, bottom + 10, { size: 10, anchor: "end", fill: colours.muted });
-    pen.text("given", x, this.y - 6, { size: 10, fill: colours.muted });
-    pen.text("price", middle, this.y - 6, { size: 10, anchor: "middle", fill: colours.muted });
   }
 
   mark() {

@@ -229,7 +229,8 @@ export class Lines {
     const { view } = this;
     this.sheet = view.sheets[this.side];
     const limit = Math.min(400, Math.max(60, Math.floor(this.width / 1.6)));
-    this.links = strongest(this.sheet.mass, view.settings.share, limit);
+    const top = Math.max(view.topPair, 1e-300);
+    this.links = strongest(this.sheet.mass, view.settings.share, limit, { total: this.sheet.total, top });
   }
 
   draw() {
@@ -377,10 +378,13 @@ export class Lines {
       const ws = isSource ? this.sw : this.tw;
       const fill = isSource ? colours.source : colours.target;
       const text = isSource ? colours.source_text : colours.target_text;
+      const dense = ws[0] < 3;
+      if (dense) pen.rect(this.left, y, this.width - 2 * this.left, 4, fill, 0.55);
       for (let k = 0; k < elements.count; k++) {
         const pin = isSource ? view.pinned.row(k) : view.pinned.column(k);
         const lit = live && (isSource ? view.lit.source : view.lit.target) === k;
-        pen.rect(xs[k] - ws[k] / 2, isSource ? y : y, ws[k], 4, pin >= 0 ? view.theme.pin(pin) : fill, pin >= 0 || lit ? 1 : 0.55);
+        if (dense && pin < 0 && !lit) continue;
+        pen.rect(xs[k] - ws[k] / 2, y, ws[k], 4, pin >= 0 ? view.theme.pin(pin) : fill, pin >= 0 || lit ? 1 : 0.55);
       }
       const wanted = this.named(elements, isSource, live);
       let end = -Infinity;

@@ -163,7 +163,7 @@ export class Sheet {
     const columnOf = this.columns.element;
     const direct = !partial && this.rows.single && this.columns.single;
     const source = plan.mass;
-    const { given, received, price, nullSource, nullTarget } = this;
+    const { given, received, price, nullSource, nullTarget, entropy } = this;
     given.fill(0);
     received.fill(0);
     price.fill(0);
@@ -178,6 +178,8 @@ export class Sheet {
     }
     const mass = this.mass;
     const shift = centring.columns;
+    const inverse = 1 / plan.epsilon;
+    const logs = this.logs(plan);
     let rowError = 0;
     for (let i = 0; i < n; i++) {
       const from = i * wide;
@@ -185,12 +187,16 @@ export class Sheet {
       let paid = 0;
       let moved = 0;
       let row = 0;
+      let log = 0;
       for (let j = 0; j < m; j++) {
         const p = source[from + j];
         row += p;
         paid += p * cost[at + j];
         moved += p * shift[j];
+        log += p * logs[j];
       }
+      // log P_ij = log a_i + log b_j + (f_i + g_j − C_ij)/ε, so that Σ_j P log P needs no logarithm of its own.
+      if (direct) entropy[i] = row > 0 ? row * (Math.log(a[i]) + plan.f[i] * inverse) + log - paid * inverse : 0;
       row *= factor;
       paid *= factor;
       moved *= factor;
@@ -219,31 +225,49 @@ export class Sheet {
       const weight = this.rows.weights[e];
       price[e] = weight > 0 ? price[e] / weight : 0;
     }
+    if (direct) received.set(plan.received);
+    else this.sum();
     this.summarise();
   }
 
-  /** Everything that follows from the block sums alone. */
-  summarise() {
-    const { n, m, mass, given, received, partners, entropy, nullTarget } = this;
+  /** g/ε + log b, 0 where there is no weight and so no mass. @param {import("./plan.js").Plan} plan */
+  logs(plan) {
+    const { m, b } = plan.problem;
+    if (this.buffer.length !== m) this.buffer = new Float64Array(m);
+    for (let j = 0; j < m; j++) this.buffer[j] = b[j] > 0 ? plan.g[j] / plan.epsilon + plan.logB[j] : 0;
+    return this.buffer;
+  }
+
+  /** Row sums, column sums and Σ P log P of the block sums. */
+  sum() {
+    const { n, m, mass, given, received, entropy } = this;
     given.fill(0);
     received.fill(0);
-    let total = 0;
-    let joint = 0;
     for (let i = 0; i < n; i++) {
       const base = i * m;
       let row = 0;
-      let sum = 0;
+      let log = 0;
       for (let j = 0; j < m; j++) {
         const p = mass[base + j];
         row += p;
         received[j] += p;
-        if (p > SMALLEST) sum += p * logPositive(p);
+        if (p > SMALLEST) log += p * logPositive(p);
       }
       given[i] = row;
-      entropy[i] = sum;
-      partners[i] = row > 0 ? Math.exp(Math.log(row) - sum / row) : 0;
+      entropy[i] = log;
+    }
+  }
+
+  /** Everything that follows from the sums. */
+  summarise() {
+    const { n, m, given, received, partners, entropy, nullTarget } = this;
+    let total = 0;
+    let joint = 0;
+    for (let i = 0; i < n; i++) {
+      const row = given[i];
+      partners[i] = row > 0 ? Math.exp(Math.log(row) - entropy[i] / row) : 0;
       total += row;
-      joint += sum;
+      joint += entropy[i];
     }
     this.total = total;
     let own = 0;
@@ -287,29 +311,33 @@ const counts = new Int32Array(BINS + 1);
  * @param {ArrayLike<number> & {buffer: ArrayBufferLike, byteOffset: number, length: number}} mass
  * @param {number} share of the total
  * @param {number} limit
+ * @param {{total: number, top: number}} [known] sum of the mass, and a number that no pair exceeds
  * @returns {{pairs: Int32Array, mass: number, needed: number, total: number}} flat indices, strongest first; the mass
  *   they make; how many pairs the share would need
  */
-export function strongest(mass, share, limit) {
+export function strongest(mass, share, limit, known) {
   const bits = new Uint32Array(mass.buffer, mass.byteOffset, mass.length * 2);
-  let top = 0;
-  let total = 0;
-  for (let k = 0; k < mass.length; k++) {
-    const p = mass[k];
-    total += p;
-    if (p > top) top = p;
+  let top = known ? known.top : 0;
+  let total = known ? known.total : 0;
+  if (!known) {
+    for (let k = 0; k < mass.length; k++) {
+      const p = mass[k];
+      total += p;
+      if (p > top) top = p;
+    }
   }
-  if (!(top > 0)) return { pairs: new Int32Array(0), mass: 0, needed: 0, total: 0 };
-  const word = new Uint32Array(Float64Array.of(top).buffer);
+  if (!(top > 0) || !(total > 0)) return { pairs: new Int32Array(0), mass: 0, needed: 0, total: 0 };
+  const word = new Uint32Array(Float64Array.of(top * (1 + 1e-9)).buffer);
   // Exponent and five bits of the mantissa: 32 bins an octave, 40 octaves below the largest.
   const high = word[HIGH_HALF] >>> 15;
   sums.fill(0);
   counts.fill(0);
   for (let k = 0; k < mass.length; k++) {
-    const p = mass[k];
-    if (!(p > 0)) continue;
-    const bin = Math.min(BINS, high - (bits[2 * k + HIGH_HALF] >>> 15));
-    sums[bin] += p;
+    const high32 = bits[2 * k + HIGH_HALF];
+    if (high32 === 0) continue;
+    const below = high - (high32 >>> 15);
+    const bin = below < BINS ? below : BINS;
+    sums[bin] += mass[k];
     counts[bin]++;
   }
   const goal = share * total * (1 - 1e-12);
@@ -325,9 +353,9 @@ export function strongest(mass, share, limit) {
   }
   const edge = cut >= 0 ? cut : bin - 1;
   const found = [];
-  for (let k = 0; k < mass.length; k++) {
-    if (mass[k] > 0 && Math.min(BINS, high - (bits[2 * k + HIGH_HALF] >>> 15)) <= edge) found.push(k);
-  }
+  // The smallest leading bits that still belong to a bin above the edge.
+  const floor = edge >= BINS ? 1 : (high - edge) << 15;
+  for (let k = 0; k < mass.length; k++) if (bits[2 * k + HIGH_HALF] >= floor) found.push(k);
   found.sort((p, q) => mass[q] - mass[p] || p - q);
   let drawn = 0;
   let kept = 0;

@@ -55,6 +55,7 @@ export class View {
     this.dirty = 0;
     this.request = 0;
     this.key = "";
+    this.toldAt = 0;
     /** Measured by the benchmark: milliseconds of script in the last frames. @type {number[]} */
     this.frames = [];
     this.theme = new Theme("light");
@@ -278,9 +279,10 @@ export class View {
     }
     if (dirty & (DRAW | LIT)) {
       for (const side of /** @type {const} */ (["left", "right"])) {
-        const stale = side === "left" || dirty & (ATTENTION | SHEETS | LAYOUT | PINS | LIT) || this.scaleMoved || !this.drawnOnce;
-        if (dirty & DRAW) pictures.lines[side].choose();
-        if (!stale) continue;
+        // The right panel follows ε alone: the second dial leaves it as it is.
+        const numbers = side === "left" || dirty & (ATTENTION | SHEETS | LAYOUT);
+        if (!numbers && !(dirty & (PINS | LIT)) && !this.scaleMoved) continue;
+        if (dirty & DRAW && numbers) pictures.lines[side].choose();
         if (!this.hidden.has(pictures.lines[side])) pictures.lines[side].draw();
         if (!this.hidden.has(pictures.clouds[side])) pictures.clouds[side].draw();
         if (dirty & DRAW && !this.hidden.has(pictures.heatmaps[side])) pictures.heatmaps[side].draw();
@@ -292,20 +294,33 @@ export class View {
       }
     }
     if (dirty & DRAW) {
-      this.drawnOnce = true;
-      for (const side of /** @type {const} */ (["left", "right"])) {
-        pictures.lines[side].describe();
-        if (this.legendKey !== this.legendOf()) pictures.heatmaps[side].drawLegend();
-      }
-      this.legendKey = this.legendOf();
-      this.strip.draw();
       this.dials.show();
-      this.tell();
       pictures.curves.mark();
-      this.restSoon();
+      // Nobody reads words at sixty a second: while a dial moves they follow ten times a second, and at the end.
+      if (start - this.toldAt > 100 || dirty & (LAYOUT | PINS)) this.words(start);
+      else {
+        clearTimeout(this.wordTimer);
+        this.wordTimer = setTimeout(() => this.words(performance.now()), 110);
+      }
     }
     this.frames.push(performance.now() - start);
     if (this.frames.length > 600) this.frames.shift();
+  }
+
+  /** The sentences and figures around the pictures. @param {number} now */
+  words(now) {
+    if (!this.sheets) return;
+    clearTimeout(this.wordTimer);
+    this.toldAt = now;
+    const moved = this.legendKey !== this.legendOf();
+    this.legendKey = this.legendOf();
+    for (const side of /** @type {const} */ (["left", "right"])) {
+      this.pictures.lines[side].describe();
+      if (moved) this.pictures.heatmaps[side].drawLegend();
+    }
+    this.strip.draw();
+    this.tell();
+    this.restSoon();
   }
 
   legendOf() {
@@ -323,6 +338,7 @@ export class View {
     this.restricted = Boolean(restricted);
     // No pair can carry more than its source weighs: one scale for both panels and every ε.
     this.topWeight = Math.max(...chunkMax(rows.weights), 1e-12) * this.rowNorm;
+    this.topPair = Math.max(...chunkMax(rows.weights), ...chunkMax(columns.weights));
     this.heaviest = Math.max(...chunkMax(columns.weights), 1e-12) * this.columnNorm;
     this.topLift = Math.max(1, Math.ceil(2 * Math.log(Math.max(rows.count, columns.count))) / 2);
     this.renorm = { left: 1, right: 1 };
@@ -934,6 +950,7 @@ export class View {
     this.dials.stop();
     this.tasks.stop();
     clearTimeout(this.restTimer);
+    clearTimeout(this.wordTimer);
     clearTimeout(this.settleTimer);
     this.resize.disconnect();
     this.sight.disconnect();
