@@ -23,12 +23,13 @@ prepare()
 from sinkviz.batch import BatchSettings, PairTable, Stages, batch, pair_table  # noqa: E402
 from sinkviz.settings import CouplingSettings  # noqa: E402
 
-WORDS = (
+VOCABULARY = (
     "the a old young man woman child river bank fish boat water small great stream lake evening morning light wind "
     "over under near beside sat stood walked counted caught waited spoke wrote read opened closed was had been of and "
     "but while because his her their few many three letter garden house window street market train station music "
     "kitchen table teacher doctor fisherman angler summer winter quietly slowly again always never almost"
-).split()  # noqa: SIM905
+)
+WORDS = VOCABULARY.split()
 
 
 def sentence(source: random.Random) -> str:

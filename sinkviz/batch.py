@@ -121,7 +121,10 @@ def table_columns(data: bytes, name: str) -> list[str]:
             if isinstance(record, dict):
                 return [str(key) for key in record]
         raise ValueError(f"{name}: expected one JSON object a line, got none")
-    return next(_csv_rows(text, "\t" if suffix == ".tsv" else ","))[1]
+    head = next(_csv_rows(text, "\t" if suffix == ".tsv" else ","), None)
+    if head is None:
+        raise ValueError(f"{name}: expected a header with the names of the columns, got an empty file")
+    return head[1]
 
 
 def read_pairs(
@@ -504,39 +507,197 @@ def couple_many(pairs: Sequence[tuple[Measure, Measure]], settings: CouplingSett
         >>> [c.status for c in couple_many([(x, x), (x, x)], CouplingSettings(epsilon=0.5))]
         ['converged', 'converged']
     """
-    from sinkviz.pipeline import DEFAULT_EPSILON, cosine_cost, couple, couple_cost
+    problem = _Problem.of(settings or CouplingSettings(), pairs)
+    result: dict[int, Coupling] = dict(problem.alone())
+    for group in problem.groups():
+        solved = problem.solve(group)
+        for place, k in enumerate(group):
+            result[k] = problem.coupling(k, solved, place)
+    return [result[k] for k in range(len(pairs))]
 
-    settings = settings or CouplingSettings()
-    options = settings.solving()
-    encoder = options.pop("encoder")
-    if encoder is None:
-        costs = [cosine_cost(source, target) for source, target in pairs]
-        epsilon, unit = settings.epsilon, settings.epsilon_unit or "scale"
-    else:
-        computed = [encoder.cost(source, target) for source, target in pairs]
-        costs = [cost for cost, _ in computed]
-        epsilon, unit = settings.epsilon, settings.epsilon_unit or "absolute"
-        if epsilon is None and computed:
-            epsilon = computed[0][1]
-    if unit == "absolute" and epsilon is None and settings.mechanism != "exact":
-        raise ValueError('epsilon: give a value when epsilon_unit="absolute" is used')
-    epsilon = DEFAULT_EPSILON if epsilon is None else epsilon
-    result: list[Coupling | None] = [None] * len(pairs)
-    single = [k for k, cost in enumerate(costs) if settings.mechanism == "exact" or 1 in cost.shape]
-    for k in single:
-        source, target = pairs[k]
-        if encoder is not None:
-            result[k] = couple(source, target, encoder=encoder, **options)
-            continue
-        given = {**options, "epsilon": 0.0 if settings.mechanism == "exact" else epsilon, "epsilon_unit": unit}
-        result[k] = couple_cost(costs[k], source, target, **given)
-    rest = [k for k in range(len(pairs)) if result[k] is None]
-    for group in _groups([costs[k].shape for k in rest]):
-        chosen = [rest[k] for k in group]
-        solved = _solve_batch([pairs[k] for k in chosen], [costs[k] for k in chosen], settings, epsilon, unit)
-        for k, coupling in zip(chosen, solved, strict=True):
-            result[k] = coupling
-    return [coupling for coupling in result if coupling is not None]
+
+def transport_costs(pairs: Sequence[tuple[Measure, Measure]], settings: CouplingSettings | None = None) -> list[float]:
+    """Return ⟨C, P⟩ of many pairs: the `transport_cost` of `couple_many`, without the couplings around it."""
+    problem = _Problem.of(settings or CouplingSettings(), pairs)
+    result = {k: coupling.transport_cost for k, coupling in problem.alone()}
+    for group in problem.groups():
+        solved = problem.solve(group)
+        factor = 1.0 if problem.settings.null_cost is None else 2.0
+        plans = solved.plan.detach().numpy()
+        for place, k in enumerate(group):
+            rows, columns = problem.costs[k].shape
+            result[k] = factor * float((plans[place, :rows, :columns] * problem.costs[k]).sum())
+    return [result[k] for k in range(len(pairs))]
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """Many pairs with their costs, units of ε and how to solve them."""
+
+    settings: CouplingSettings
+    pairs: Sequence[tuple[Measure, Measure]]
+    costs: list[NDArray[np.float64]]
+    epsilon: float
+    unit: str
+    encoder: Any
+    scales: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, settings: CouplingSettings, pairs: Sequence[tuple[Measure, Measure]]) -> _Problem:
+        """Compute the costs, and the scale of each."""
+        from sinkviz.pipeline import DEFAULT_EPSILON
+
+        encoder = settings.solving()["encoder"]
+        epsilon = settings.epsilon
+        if encoder is None:
+            costs = _cosine_costs(pairs)
+            unit = settings.epsilon_unit or "scale"
+        else:
+            computed = [encoder.cost(source, target) for source, target in pairs]
+            costs = [cost for cost, _ in computed]
+            unit = settings.epsilon_unit or "absolute"
+            if epsilon is None and computed and unit == "absolute":
+                epsilon = float(computed[0][1])
+        if unit == "absolute" and epsilon is None and settings.mechanism != "exact" and pairs:
+            raise ValueError('epsilon: give a value when epsilon_unit="absolute" is used')
+        scales = np.zeros(len(pairs))
+        problem = cls(settings, pairs, costs, DEFAULT_EPSILON if epsilon is None else epsilon, unit, encoder, scales)
+        if settings.mechanism != "exact":
+            problem._measure_scales()
+        return problem
+
+    def _measure_scales(self) -> None:
+        import torch
+
+        from sinkviz import transport
+
+        large = [k for k, cost in enumerate(self.costs) if 1 not in cost.shape]
+        for group in _groups([self.costs[k].shape for k in large]):
+            chosen = [large[k] for k in group]
+            padded = _padded([self.costs[k] for k in chosen], [self.pairs[k] for k in chosen], None)
+            self.scales[chosen] = transport.cost_scale(*(torch.from_numpy(array) for array in padded)).numpy()
+
+    def alone(self) -> Iterator[tuple[int, Coupling]]:
+        """Solve what has no scale (one atom on a side, a constant cost) or is exact, one by one."""
+        from sinkviz.pipeline import couple_cost
+
+        settings = self.settings
+        options: dict[str, Any] = {
+            "mechanism": settings.mechanism,
+            "relaxation": settings.relaxation,
+            "null_cost": settings.null_cost,
+            "epsilon": 0.0 if settings.mechanism == "exact" else self.epsilon,
+            "epsilon_unit": self.unit,
+        }
+        for k in np.flatnonzero(~(self.scales > 0)).tolist():
+            yield k, couple_cost(self.costs[k], *self.pairs[k], **options)
+
+    def groups(self) -> Iterator[list[int]]:
+        """Return positions of the rest, in groups that are solved together."""
+        rest = np.flatnonzero(self.scales > 0).tolist()
+        for group in _groups([self.costs[k].shape for k in rest]):
+            yield [rest[k] for k in group]
+
+    def units(self, group: Sequence[int]) -> NDArray[np.float64]:
+        """Return the unit of ε of each problem."""
+        return np.ones(len(group)) if self.unit == "absolute" else self.scales[list(group)]
+
+    def solve(self, group: Sequence[int]) -> SinkhornResult:
+        """Solve a group as one padded batch."""
+        import torch
+
+        from sinkviz import transport
+
+        settings = self.settings
+        padded = _padded([self.costs[k] for k in group], [self.pairs[k] for k in group], settings.null_cost)
+        cost, a, b = (torch.from_numpy(array) for array in padded)
+        units = self.units(group)
+        relaxation: Any = None
+        if settings.mechanism == "softmax":
+            relaxation = 0.0
+        elif settings.mechanism == "relaxed" and settings.relaxation != math.inf:
+            relaxation = torch.from_numpy(np.asarray((settings.relaxation or 0.0) * units))
+        return transport.sinkhorn(
+            cost, a, b, epsilon=torch.from_numpy(self.epsilon * units), column_relaxation=relaxation
+        )
+
+    def coupling(self, k: int, solved: SinkhornResult, place: int) -> Coupling:
+        """Cut one problem out of a solved batch."""
+        settings = self.settings
+        unit = 1.0 if self.unit == "absolute" else float(self.scales[k])
+        rows, columns = self.costs[k].shape
+        plan = solved.plan[place].detach().numpy()
+        nulls: dict[str, Any] = {}
+        factor = 1.0
+        if settings.null_cost is not None:
+            factor = 2.0
+            nulls = {"null_source": factor * plan[:rows, -1], "null_target": factor * plan[-1, :columns]}
+        return Coupling(
+            plan=factor * plan[:rows, :columns],
+            source=self.pairs[k][0],
+            target=self.pairs[k][1],
+            cost=self.costs[k],
+            cost_scale=float(self.scales[k]),
+            epsilon=self.epsilon * unit,
+            f=solved.f[place].detach().numpy()[:rows].copy(),
+            g=solved.g[place].detach().numpy()[:columns].copy(),
+            mechanism=settings.mechanism,
+            status=str(np.asarray(solved.status).reshape(-1)[place]),
+            residual=factor * float(np.asarray(solved.residual).reshape(-1)[place]),
+            iterations=int(np.asarray(solved.iterations).reshape(-1)[place]),
+            relaxation=None if settings.relaxation is None else settings.relaxation * unit,
+            null_cost=settings.null_cost,
+            **nulls,
+        )
+
+
+def _cosine_costs(pairs: Sequence[tuple[Measure, Measure]]) -> list[NDArray[np.float64]]:
+    """Return `cosine_cost` of each pair; a measure that occurs in several pairs is normalised once."""
+    from sinkviz.pipeline import cosine_cost
+
+    known: dict[int, NDArray[np.float64]] = {}
+
+    def directions(measure: Measure) -> NDArray[np.float64]:
+        if id(measure) not in known:
+            exact = measure.points.astype(np.float64)
+            lengths = np.linalg.norm(exact, axis=1, keepdims=True)
+            known[id(measure)] = np.divide(exact, lengths, out=np.zeros_like(exact), where=lengths > 0)
+        return known[id(measure)]
+
+    result = []
+    for source, target in pairs:
+        same = (source.origin.model, source.origin.layer) == (target.origin.model, target.origin.layer)
+        if not same or source.dimension != target.dimension:
+            result.append(cosine_cost(source, target))  # which says what does not fit
+        else:
+            result.append(-(directions(source) @ directions(target).T))
+    return result
+
+
+def _padded(
+    costs: Sequence[NDArray[np.float64]], pairs: Sequence[tuple[Measure, Measure]], null_cost: float | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return costs and weights of ragged problems as one batch; atoms that fill up have weight 0.
+
+    A null partner is the last row and column. Filled-up costs repeat a cost of their own problem: foreign values
+    would widen its range.
+    """
+    count = len(costs)
+    extra = 0 if null_cost is None else 1
+    n, m = max(cost.shape[0] for cost in costs) + extra, max(cost.shape[1] for cost in costs) + extra
+    padded = np.empty((count, n, m))
+    a, b = np.zeros((count, n)), np.zeros((count, m))
+    for k, (cost, (source, target)) in enumerate(zip(costs, pairs, strict=True)):
+        rows, columns = cost.shape
+        padded[k] = cost[0, 0]
+        if null_cost is not None:
+            padded[k, -1, :] = padded[k, :, -1] = null_cost
+            padded[k, -1, -1] = 0.0
+            a[k, -1] = b[k, -1] = 0.5
+        padded[k, :rows, :columns] = cost
+        a[k, :rows] = source.weights / (1 + extra)
+        b[k, :columns] = target.weights / (1 + extra)
+    return padded, a, b
 
 
 def _groups(shapes: Sequence[tuple[int, ...]]) -> list[list[int]]:
@@ -553,106 +714,6 @@ def _groups(shapes: Sequence[tuple[int, ...]]) -> list[list[int]]:
             groups.append([k])
             rows, columns = shapes[k][0], shapes[k][1]
     return groups
-
-
-def _solve_batch(
-    pairs: Sequence[tuple[Measure, Measure]],
-    costs: Sequence[NDArray[np.float64]],
-    settings: CouplingSettings,
-    epsilon: float,
-    unit: str,
-) -> list[Coupling]:
-    import torch
-
-    from sinkviz import transport
-    from sinkviz.pipeline import couple_cost
-
-    null_cost = settings.null_cost
-    extra = 0 if null_cost is None else 1
-    count = len(costs)
-    n, m = max(cost.shape[0] for cost in costs) + extra, max(cost.shape[1] for cost in costs) + extra
-    padded = np.zeros((count, n, m))
-    a, b = np.zeros((count, n)), np.zeros((count, m))
-    plain = np.zeros((count, n - extra, m - extra)), np.zeros((count, n - extra)), np.zeros((count, m - extra))
-    for k, (cost, (source, target)) in enumerate(zip(costs, pairs, strict=True)):
-        rows, columns = cost.shape
-        plain[0][k, :rows, :columns] = cost
-        # Padding repeats a cost of its own problem: it carries no weight, but a foreign value would widen the range.
-        plain[0][k, rows:, :columns] = cost[:1]
-        plain[0][k, :, columns:] = plain[0][k, :, :1]
-        plain[1][k, :rows], plain[2][k, :columns] = source.weights, target.weights
-        if null_cost is not None:
-            padded[k, :, :] = null_cost
-            padded[k, :rows, :columns] = cost
-            padded[k, rows, columns] = 0.0
-            a[k, :rows], a[k, rows] = source.weights / 2, 0.5
-            b[k, :columns], b[k, columns] = target.weights / 2, 0.5
-    scales = transport.cost_scale(*(torch.from_numpy(array) for array in plain)).numpy()
-    if null_cost is None:
-        padded, a, b = plain
-    flat = [k for k in range(count) if not scales[k] > 0]
-    good = [k for k in range(count) if scales[k] > 0]
-    result: dict[int, Coupling] = {}
-    options = {name: getattr(settings, name) for name in ("mechanism", "relaxation", "null_cost")}
-    for k in flat:
-        result[k] = couple_cost(costs[k], *pairs[k], epsilon=epsilon, epsilon_unit=unit, **options)  # type: ignore[arg-type]
-    if good:
-        units = np.ones(len(good)) if unit == "absolute" else scales[good]
-        strengths = epsilon * units
-        relaxation: Any = None
-        if settings.mechanism == "softmax":
-            relaxation = 0.0
-        elif settings.mechanism == "relaxed" and settings.relaxation != math.inf:
-            relaxation = torch.from_numpy(np.asarray(settings.relaxation * units))
-        solved: SinkhornResult = transport.sinkhorn(
-            torch.from_numpy(padded[good]),
-            torch.from_numpy(a[good]),
-            torch.from_numpy(b[good]),
-            epsilon=torch.from_numpy(strengths),
-            column_relaxation=relaxation,
-        )
-        for place, k in enumerate(good):
-            result[k] = _sliced(
-                solved, place, pairs[k], costs[k], settings, float(scales[k]), float(strengths[place]), units[place]
-            )
-    return [result[k] for k in range(count)]
-
-
-def _sliced(
-    solved: SinkhornResult,
-    place: int,
-    pair: tuple[Measure, Measure],
-    cost: NDArray[np.float64],
-    settings: CouplingSettings,
-    scale: float,
-    epsilon: float,
-    unit: float,
-) -> Coupling:
-    rows, columns = cost.shape
-    plan = solved.plan[place].detach().numpy()
-    nulls: dict[str, Any] = {}
-    factor = 1.0
-    if settings.null_cost is not None:
-        factor = 2.0
-        nulls = {"null_source": factor * plan[:rows, columns], "null_target": factor * plan[rows, :columns]}
-    relaxation = settings.relaxation
-    return Coupling(
-        plan=factor * plan[:rows, :columns],
-        source=pair[0],
-        target=pair[1],
-        cost=cost,
-        cost_scale=scale,
-        epsilon=epsilon,
-        f=solved.f[place].detach().numpy()[:rows].copy(),
-        g=solved.g[place].detach().numpy()[:columns].copy(),
-        mechanism=settings.mechanism,
-        status=str(np.asarray(solved.status).reshape(-1)[place]),
-        residual=factor * float(np.asarray(solved.residual).reshape(-1)[place]),
-        iterations=int(np.asarray(solved.iterations).reshape(-1)[place]),
-        relaxation=None if relaxation is None else relaxation * unit,
-        null_cost=settings.null_cost,
-        **nulls,
-    )
 
 
 # --- one block ----------------------------------------------------------------------------------------------------
@@ -728,18 +789,17 @@ def compute_block(
     pairs = {k: pair for k, pair in enumerate(measures) if pair is not None}
     partners = _partners(good, settings.seed, block) if settings.baselines else {}
     with stages("solve"):
-        jobs = [pairs[k] for k in good]
+        couplings = dict(zip(good, couple_many([pairs[k] for k in good], chosen), strict=True))
+        costs: list[float] = []
         if settings.baselines:
-            jobs += [(pairs[k][side], pairs[k][side]) for k in good for side in (0, 1)]
+            jobs = [(pairs[k][side], pairs[k][side]) for k in good for side in (0, 1)]
             jobs += [(pairs[k][0], pairs[partner][1]) for k, partner in partners.items()]
-        solved = couple_many(jobs, chosen)
-    couplings = dict(zip(good, solved, strict=False))
+            costs = transport_costs(jobs, chosen)
     self_costs: dict[int, float] = {}
     shuffled: dict[int, float] = {}
     results = []
     with stages("measure"):
         if settings.baselines:
-            costs = [coupling.transport_cost for coupling in solved[len(good) :]]
             self_costs = {k: (costs[2 * i] + costs[2 * i + 1]) / 2 for i, k in enumerate(good)}
             shuffled = dict(zip(partners, costs[2 * len(good) :], strict=True))
         for k, row in enumerate(rows):

@@ -160,12 +160,12 @@ class Coupling:
     @cached_property
     def given(self) -> NDArray[np.float64]:
         """Mass that each source atom gives away to real atoms: row sums, shape (n,)."""
-        return self.plan.sum(axis=1)
+        return np.asarray(self.plan.sum(axis=1))
 
     @cached_property
     def received(self) -> NDArray[np.float64]:
         """Mass that each target atom receives from real atoms: column sums, shape (m,)."""
-        return self.plan.sum(axis=0)
+        return np.asarray(self.plan.sum(axis=0))
 
     @property
     def mass(self) -> float:
@@ -280,8 +280,8 @@ class Coupling:
             cost=cost,
             source=origin.source.coarsen(unit),
             target=origin.target.coarsen(unit),
-            null_source=np.bincount(rows, weights=origin.null_source, minlength=shape[0]),
-            null_target=np.bincount(columns, weights=origin.null_target, minlength=shape[1]),
+            null_source=np.bincount(rows, weights=origin.null_source, minlength=shape[0]).astype(np.float64),
+            null_target=np.bincount(columns, weights=origin.null_target, minlength=shape[1]).astype(np.float64),
             solved=origin,
         )
 

@@ -225,7 +225,7 @@ class Measure:
         if unit == self.unit:
             return self
         count = len(spans)
-        weights = np.bincount(group, weights=self.weights, minlength=count)
+        weights = np.bincount(group, weights=self.weights, minlength=count).astype(np.float64)
         shares = np.where(weights[group] > 0, self.weights, 1.0)
         totals = np.bincount(group, weights=shares, minlength=count)
         points = np.zeros((count, self.dimension))

@@ -72,9 +72,10 @@ def cosine_cost(source: Measure, target: Measure) -> NDArray[np.float64]:
     def directions(points: NDArray[np.float32]) -> NDArray[np.float64]:
         exact = points.astype(np.float64)
         lengths = np.linalg.norm(exact, axis=1, keepdims=True)
-        return np.divide(exact, lengths, out=np.zeros_like(exact), where=lengths > 0)
+        return np.asarray(np.divide(exact, lengths, out=np.zeros_like(exact), where=lengths > 0))
 
-    return -(directions(source.points) @ directions(target.points).T)
+    cosines = directions(source.points) @ directions(target.points).T
+    return np.asarray(-cosines)
 
 
 def solver_device(rows: int, columns: int) -> str:

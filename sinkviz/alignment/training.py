@@ -292,7 +292,7 @@ def target_plan(pair: GoldPair, linked_null: float = 0.0) -> NDArray[np.float64]
 
     >>> plan = target_plan(GoldPair(("a", "b"), ("c", "d"), frozenset({(0, 0)})))
     >>> plan.round(2).tolist()
-    [[0.24, 0.0, 0.01], [0.0, 0.0, 0.25], [0.01, 0.25, 0.24]]
+    [[0.25, 0.0, 0.0], [0.0, 0.0, 0.25], [0.0, 0.25, 0.25]]
     """
     n, m = len(pair.source), len(pair.target)
     kernel = np.full((n + 1, m + 1), UNLINKED)

@@ -11,6 +11,7 @@ from sinkviz.embedding.encode import (
     hidden_layers,
 )
 from sinkviz.embedding.loader import LoadedModel, Progress, load_model, loaded_models
+from sinkviz.embedding.multilingual import multilingual_available
 from sinkviz.embedding.registry import (
     DEFAULT_MODEL,
     MULTILINGUAL_MODEL,
@@ -40,4 +41,5 @@ __all__ = [
     "load_model",
     "loaded_models",
     "model_info",
+    "multilingual_available",
 ]

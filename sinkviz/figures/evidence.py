@@ -271,3 +271,55 @@ def _title(colours: Palette, text: str) -> Json:
 def _transparent(colour: str, opacity: float) -> str:
     red, green, blue = (int(colour[k : k + 2], 16) for k in (1, 3, 5))
     return f"rgba({red},{green},{blue},{opacity})"
+
+
+def distribution(values: Sequence[float], *, quantity: str, theme: ThemeName = "light", height: int = 360) -> go.Figure:
+    """Draw a histogram of one number over many pairs, with its median marked.
+
+    Args:
+        values: finite numbers.
+        quantity: what they are.
+        theme: "light" or "dark".
+        height: pixels.
+
+    Raises:
+        ValueError: no values.
+    """
+    from statistics import median
+
+    if not values:
+        raise ValueError("values: expected at least one number, got none")
+    colours = palette(theme)
+    middle = median(values)
+    layout = sheet(
+        colours,
+        title=quantity,
+        subtitle=f"{len(values):,} pairs, median {middle:.3g} (dashed)",
+        height=height,
+        width=None,
+        margin={"l": 50, "r": 16, "t": 74, "b": 50},
+    )
+    layout["xaxis"] = axis(colours, title=_title(colours, quantity))
+    layout["yaxis"] = axis(colours, showgrid=True, gridcolor=colours.border, title=_title(colours, "pairs"))
+    layout["shapes"] = [
+        {
+            "type": "line",
+            "x0": middle,
+            "x1": middle,
+            "yref": "paper",
+            "y0": 0,
+            "y1": 1,
+            "line": {"color": colours.text, "width": 1, "dash": "dash"},
+        }
+    ]
+    data: list[Json] = [
+        {
+            "type": "histogram",
+            "x": list(values),
+            "nbinsx": 40,
+            "marker": {"color": colours.source, "line": {"color": colours.card, "width": 1}},
+            "hovertemplate": "%{x}: %{y} pairs<extra></extra>",
+        }
+    ]
+    text = f"{quantity} of {len(values):,} pairs: from {min(values):.3g} to {max(values):.3g}, median {middle:.3g}."
+    return finished(data, layout, text)

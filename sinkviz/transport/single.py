@@ -27,6 +27,9 @@ RUNG = 3.0
 """Factor between two ε of the ladder."""
 RUNG_TOLERANCE = 0.01
 """L1 error at which a rung of the ladder is left. At 0.1 Newton's basin is lost on hard problems, at 0.001 it costs 10 % more."""
+CAREFUL_RUNG = 2.0
+"""The factor on a second try, with every rung at the final tolerance: mass that a rung leaves in a part of the plan where it
+does not belong can hardly leave it later, when nothing connects the parts any more."""
 STEP = 20.0
 """Largest change of a log-scaling in one Newton step."""
 TINY = {torch.float64: 1e-280, torch.float32: 1e-25}
@@ -234,9 +237,9 @@ def conjugate_gradients(
         z.sub_(s, alpha=share)
         curvature = float(torch.dot(z, p))
         if not curvature > 1e-15 * curvature_full:
-            # Rounding has eaten the curvature: p points along mass that hardly any pair connects.
-            if used == 1:
-                x = p
+            # Rounding has eaten the curvature: p shifts parts of the plan that hardly any pair connects, and the dual
+            # rises along it for as far as a step may go.
+            x.add_(p, alpha=STEP / float(p.abs().max()))
             break
         step = size / curvature
         x.add_(p, alpha=step)
@@ -260,6 +263,11 @@ def dense_worth(columns: int) -> int:
     return 1 << 30
 
 
+RIDGE = 1e-10
+"""Added to the system's relative diagonal: a part of the plan that only smaller shares of its mass connect with the rest is
+moved in the right direction, by a step that is then clipped, instead of by the rounding of that share."""
+
+
 def dense_step(kernel: Kernel, diagonal: Tensor, right: Tensor, share: float, singular: bool) -> Tensor | None:
     """Solve the same system by Cholesky; None if the matrix is not positive definite in this arithmetic."""
     k = kernel.k
@@ -269,7 +277,7 @@ def dense_step(kernel: Kernel, diagonal: Tensor, right: Tensor, share: float, si
         system.addmm_(kernel.kt, k, alpha=-share)
     else:
         system = torch.mm(kernel.kt, k).mul_(-share)
-    system.diagonal().add_(diagonal, alpha=1 + 1e-14)
+    system.diagonal().add_(diagonal, alpha=1 + RIDGE)
     factor, info = torch.linalg.cholesky_ex(system)
     if int(info):
         return None
@@ -386,13 +394,13 @@ class Homotopy:
     def advance(self, step: Tensor, right: Tensor, error: float) -> None:
         """Take as much of a Newton step as raises the dual (or, for a relaxed problem, lowers the residual)."""
         kernel = self.kernel
-        low, high = (float(x) for x in torch.aminmax(step))
-        size = max(-low, high)
-        if not math.isfinite(size):
+        if not math.isfinite(float(step.sum())):
             kernel.update_columns()
             kernel.update_rows()
             return
-        t = 1.0 if size <= STEP else STEP / size
+        # Each column on its own: a part that hardly anything connects must not hold the others back.
+        step = step.clamp_(-STEP, STEP)
+        t = 1.0
         slope = float(torch.dot(right, step))
         gain = float(torch.dot(kernel.b, step))
         u = kernel.u
@@ -582,14 +590,26 @@ def fill_columns(k: Tensor, cost: Tensor, psi: Tensor, epsilon: float) -> None:
 def descend(homotopy: Homotopy, epsilon: float, tolerance: float, range_: float, warm: bool) -> int:
     """Go down the ladder of ε to the target; the status code."""
     kernel = homotopy.kernel
-    loose = max(RUNG_TOLERANCE, tolerance)
     if warm:
         if homotopy.solve_at(epsilon, tolerance):
             return CONVERGED
-        homotopy.f, homotopy.g = torch.zeros_like(homotopy.f), torch.zeros_like(homotopy.g)
+    for factor, loose in ((RUNG, RUNG_TOLERANCE), (CAREFUL_RUNG, tolerance)):
+        code = walk(homotopy, epsilon, tolerance, range_, factor, max(loose, tolerance))
+        if code != STALLED:
+            break
+    return code
+
+
+def walk(
+    homotopy: Homotopy, epsilon: float, tolerance: float, range_: float, factor: float, loose: float
+) -> int:
+    """Go down one ladder, from the cost's range to the target ε; the status code."""
+    kernel = homotopy.kernel
     ladder = [epsilon]
     while ladder[-1] * DIRECT < range_:
-        ladder.append(ladder[-1] * RUNG)
+        ladder.append(ladder[-1] * factor)
+    homotopy.f, homotopy.g = torch.zeros_like(homotopy.f), torch.zeros_like(homotopy.g)
+    homotopy.before, homotopy.epsilon = None, math.nan
     if len(ladder) > 1 or not kernel.balanced:
         # The first rung starts in the log domain: it has no neighbour to start from.
         kernel.epsilon = ladder[-1]
@@ -598,13 +618,12 @@ def descend(homotopy: Homotopy, epsilon: float, tolerance: float, range_: float,
     inserted = 0
     while ladder:
         rung = ladder[-1]
-        target = tolerance if len(ladder) == 1 else loose
-        if homotopy.solve_at(rung, target):
+        if homotopy.solve_at(rung, tolerance if len(ladder) == 1 else loose):
             ladder.pop()
             continue
         if homotopy.exhausted:
             return MAX_ITERATIONS
-        if math.isnan(homotopy.epsilon) or inserted >= 40 or homotopy.epsilon / rung < 1.05:
+        if math.isnan(homotopy.epsilon) or inserted >= 10 or homotopy.epsilon / rung < 1.05:
             if len(ladder) == 1:
                 return STALLED
             homotopy.keep()

@@ -313,11 +313,11 @@ def iterate(walk: Walk, coupling: Coupling) -> Iterations:
 
 
 def measured_rate(steps: Numbers, column_error: Numbers) -> float | None:
-    """Return the factor per whole step by which the column error fell, over the last four decades above rounding."""
+    """Return the factor per whole step by which the column error fell, over the last two decades above rounding."""
     halves = (steps % 1 > 0) & (column_error > 100 * ROUNDING)
     places, errors = steps[halves], column_error[halves]
     if len(places) < 2:
         return None
-    first = min(len(places) - 2, int(np.flatnonzero(errors <= 1e4 * errors[-1])[0]))
+    first = min(len(places) - 2, int(np.flatnonzero(errors <= 100 * errors[-1])[0]))
     span = float(places[-1] - places[first])
     return float((errors[-1] / errors[first]) ** (1 / span))

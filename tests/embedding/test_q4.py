@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from sinkviz.embedding import loader, q4
 from sinkviz.embedding import multilingual as module
+from sinkviz.embedding.hub import hub_problem
 
 PIECES = ["<s>", "<pad>", "</s>", "<unk>", ",", ".", "▁", "a", "b", "c", "▁ab", "ß", "▁中", "文", "ab", "bc"]
 HIDDEN, LAYERS, HEADS, FEED, ROWS, POSITIONS, TYPES = 32, 2, 2, 64, 17, 12, 2
@@ -275,13 +276,14 @@ def test_the_public_model_comes_first_and_is_verified(monkeypatch: pytest.Monkey
         return None if local else hub
 
     monkeypatch.setattr(module, "_hub_folder", folder)
-    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    monkeypatch.setattr(module, "hub_problem", lambda name, revision: None)
     with pytest.raises(ValueError, match=f"SHA-256 {module.HUB_SHA256}"):
         module.find_multilingual()
     assert asked == [True, False]
     monkeypatch.setattr(module, "HUB_SHA256", loader.sha256_of(hub / "model.safetensors"))
     assert module.find_multilingual() == module.FoundModel(hub, ())
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr(module, "hub_problem", hub_problem)
     monkeypatch.setattr(module, "package_file", lambda: None)
     asked.clear()
     with pytest.raises(ValueError, match="forbids the network"):

@@ -391,7 +391,7 @@ def test_numbers_are_exact_enough_and_written_plainly() -> None:
         assert found == pytest.approx(np.exp(x) if x > -700 else 0.0, rel=1e-10)
     assert answer["logs"] == pytest.approx(np.log(logs), abs=1e-9)
     assert answer["formats"] == ["0", "0.35", "−0.557", "1.92", "12.3", "27.4", "1235", "1·10⁵", "1.2·10⁻⁴", "3·10⁻¹⁰", "2", "100"]
-    assert answer["percents"] == ["0 %", "27 %", "3.1 %", "100 %", "< 0.1 %", "70 %", "339 %"]
+    assert answer["percents"] == ["0 %", "27 %", "3.1 %", "100 %", "0.001 %", "70 %", "339 %"]
     assert answer["parses"] == ["0.35", "0.01", "Infinity", "Infinity", "0.5", "2.5", "NaN", "NaN", "-1"]
 
 

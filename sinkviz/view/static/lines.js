@@ -249,7 +249,7 @@ export class Lines {
     const hover = live ? view.lit : { source: -1, target: -1 };
     const focused = hover.source >= 0 || hover.target >= 0;
     const m = sheet.m;
-    const widest = Math.min(7, Math.max(2.2, 130 / Math.max(sheet.n, m)));
+    const widest = Math.min(7, Math.max(1.5, 130 / Math.max(sheet.n, m)));
     const top = view.topWeight;
     /** @type {number[][]} */
     const buckets = Array.from({ length: BUCKETS }, () => []);

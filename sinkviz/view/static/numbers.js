@@ -94,15 +94,15 @@ function superscript(whole) {
 }
 
 /**
- * A share as a percentage with at most three digits.
+ * A share as a percentage with two digits, three from 100 % on.
  * @param {number} share
  * @returns {string}
  */
 export function percent(share) {
   if (!Number.isFinite(share)) return format(share);
   const value = share * 100;
-  if (value !== 0 && Math.abs(value) < 0.1) return "< 0.1 %".replace("<", value < 0 ? "> −" : "<");
-  return `${format(value, Math.abs(value) >= 10 ? 2 : 2)} %`;
+  if (value !== 0 && Math.abs(value) < 0.001) return value < 0 ? "> −0.001 %" : "< 0.001 %";
+  return `${format(value, 2)} %`;
 }
 
 /**
