@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command; returns the exit code: 0 done, 1 stopped or a diverged run, 2 wrong arguments."""
+    """Run the command; returns the exit code: 0 done, 1 a run diverged, 2 wrong arguments, 130 interrupted."""
     from sinkviz.approximation.experiment import Experiment, ExperimentConfig, load_result, preset
     from sinkviz.approximation.systems import SYSTEMS, get_system
 
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
         return 2
     show = sys.stderr.isatty() and not args.quiet
     last, done = 0.0, len(experiment.rows)
-    report = None
+    interrupted = False
     try:
         for report in experiment.run():
             if args.out_file and len(report.result.rows) > done:
@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
                 rest = "" if left is None else f", about {left:.0f} s left"
                 print(f"\r\x1b[K{report.share:4.0%} {report.label}{rest}", end="", file=sys.stderr, flush=True)
     except KeyboardInterrupt:
-        experiment.stop()
+        interrupted = True
     if show:
         print("\r\x1b[K", end="", file=sys.stderr)
     result = experiment.result()
@@ -124,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
         print(table(result))
     if not result.complete:
         print("not finished; the same command with --out-file goes on from here", file=sys.stderr)
-        return 1
+        return 130 if interrupted else 1
     return 1 if any(row.status == "diverged" for row in result.rows) else 0
 
 

@@ -163,7 +163,8 @@ def matrix_map(
         limits = (-largest, largest) if diverging else (0.0 if shares else low, high if high > low else low + 1.0)
     low, high = limits
     named = [0.0 if low < 0 < high else (low + high) / 2]
-    ends = [low, *named, high]
+    # A tick at the very end falls off by rounding.
+    ends = [low, *named, high - 1e-6 * (high - low)]
     shown_rows, shown_columns = thinned(n), thinned(m)
     row_text = [tick(rows[i]) if rows[i] else "" for i in shown_rows]
     column_text = [tick(columns[j]) if columns[j] else "" for j in shown_columns]
@@ -268,7 +269,7 @@ def matrix_map(
             "outlinecolor": colours.border,
             "tickfont": {"size": SMALL_FONT_SIZE, "color": colours.muted},
             "tickvals": ends,
-            "ticktext": [percent(end) if shares else number(end) for end in ends],
+            "ticktext": [percent(end) if shares else number(end) for end in (low, *named, high)],
             "title": {
                 "text": bar_title,
                 "side": "top",
@@ -360,7 +361,7 @@ def moving_clouds(
                     "name": f"{cloud.side}: the way so far",
                     "x": x,
                     "y": y,
-                    "line": {"color": translucent(colour, 0.35), "width": 1},
+                    "line": {"color": translucent(colour, 0.55), "width": 1.5},
                     "hoverinfo": "skip",
                 }
             )

@@ -231,6 +231,8 @@ def scaling_phase(batch: Batch, tolerance: float, rounds: int) -> tuple[Tensor, 
         before = error
         plain = divide(batch.b, q)
         pushed = v + alpha.unsqueeze(-1) * (plain - v) + beta.unsqueeze(-1) * (v - old)
+        # A small column may be far off while the L1 error is small: its push must stay positive.
+        pushed = torch.maximum(pushed, 0.2 * plain)
         going = (active & ~done & ~left).unsqueeze(-1)
         # An item that stops here takes one plain iteration more.
         new = torch.where(going, pushed, torch.where(active.unsqueeze(-1), plain, v))

@@ -130,7 +130,8 @@ class Kernel:
             self.v = log_v.exp_()
 
     def column_sums(self) -> Tensor:
-        return self.times_transposed(self.u, self.q) * self.v
+        c = self.times_transposed(self.u, self.q) * self.v
+        return c if self.balanced else c.clamp_min_(1e-300)
 
     def column_target(self, c: Tensor) -> Tensor:
         if self.pull_b == 1.0:
@@ -312,7 +313,7 @@ class Homotopy:
         kernel.update_columns()
         kernel.update_rows()
         kernel.iterations += 1
-        if not kernel.healthy() and not self.restart(epsilon):
+        if not kernel.healthy() and not self.restart(epsilon, g):
             return False
         reached = self.newton(tolerance)
         if reached:
@@ -325,27 +326,27 @@ class Homotopy:
         self.f, self.g = self.kernel.potentials()
         self.epsilon = self.kernel.epsilon
 
-    def restart(self, epsilon: float) -> bool:
-        """Start the kernel at this ε from one Sinkhorn iteration in the log domain."""
+    def restart(self, epsilon: float, g: Tensor) -> bool:
+        """Start the kernel at this ε from Sinkhorn iterations in the log domain."""
         kernel = self.kernel
-        f, g = self.f, self.g
-        if not (bool(f.isfinite().all()) and bool(g.isfinite().all())):
-            f, g = torch.zeros_like(f), torch.zeros_like(g)
-        f, g = log_iteration(kernel, g, epsilon)
+        if not math.isfinite(float(g.sum())):
+            g = torch.zeros_like(g)
+        for _ in range(2):
+            f = row_softmin(kernel.cost, g, kernel.log_b, epsilon) * pull(kernel.relaxation_a, epsilon)
+            g = row_softmin(kernel.cost.t(), f, kernel.log_a, epsilon) * pull(kernel.relaxation_b, epsilon)
+        f = row_softmin(kernel.cost, g, kernel.log_b, epsilon) * pull(kernel.relaxation_a, epsilon)
         kernel.build(f, g, epsilon)
-        kernel.update_columns()
-        kernel.update_rows()
-        kernel.iterations += 2
+        kernel.iterations += 3
         return kernel.healthy()
 
     def newton(self, tolerance: float) -> bool:
         """Newton's method on the columns' condition at the kernel's ε, until the L1 residual is within the tolerance."""
         kernel = self.kernel
         balanced = kernel.balanced
-        a, b = kernel.a, kernel.b
         best, since = math.inf, 0
         limit = tolerance * kernel.mass
-        worth = dense_worth(len(b))
+        columns = len(kernel.b)
+        worth = dense_worth(columns)
         while True:
             c = kernel.column_sums()
             target = kernel.column_target(c)
@@ -366,7 +367,7 @@ class Homotopy:
                 if since > 12:
                     return False
             if kernel.pull_a == 1.0:
-                rows = a
+                rows = kernel.a
             else:
                 rows = kernel.u * kernel.w
             kernel.absorb(rows)
@@ -382,30 +383,37 @@ class Homotopy:
                 squares = torch.linalg.vector_norm(kernel.k, dim=0).double().square_()
                 jacobi = torch.maximum(diagonal - squares * kernel.pull_a, diagonal * 1e-12)
                 forcing = min(0.1, max(0.3 * math.sqrt(error / kernel.mass), 0.1 * limit / error))
-                cap = min(5 * len(b) + 20, max(1, self.budget - kernel.iterations))
+                cap = min(5 * columns + 20, max(1, self.budget - kernel.iterations))
                 step, used = conjugate_gradients(kernel, diagonal, jacobi, right, kernel.pull_a, forcing, cap)
                 kernel.iterations += used
                 if used > worth:
                     self.use_dense = True
-            if balanced:
-                step = step - float(torch.dot(step, b)) / kernel.mass
             self.advance(step, right, error)
 
     def advance(self, step: Tensor, right: Tensor, error: float) -> None:
         """Take as much of a Newton step as raises the dual (or, for a relaxed problem, lowers the residual)."""
         kernel = self.kernel
-        if not math.isfinite(float(step.sum())):
+        mean = float(torch.dot(step, kernel.b)) / float(kernel.b.sum())
+        if not math.isfinite(mean):
             kernel.update_columns()
             kernel.update_rows()
             return
-        # Each column on its own: a part that hardly anything connects must not hold the others back.
-        step = step.clamp_(-STEP, STEP)
-        t = 1.0
+        # Each column on its own: a part that hardly anything connects must not hold the others back. The common shift
+        # needs no bound: it changes no balanced plan, and of a relaxed one only what (1 − τ) lets through.
+        step = step.sub_(mean).clamp_(-STEP, STEP)
+        if kernel.balanced:
+            shift = 0.0
+        else:
+            shift = mean * kernel.pull_a
+            step = step.add_(max(-STEP, min(STEP, mean - shift)))
         slope = float(torch.dot(right, step))
         gain = float(torch.dot(kernel.b, step))
-        u = kernel.u
+        u, phi, psi = kernel.u, kernel.phi, kernel.psi
+        t = 1.0
         for _ in range(8):
             kernel.v = (step * t).exp_() if t != 1.0 else step.exp()
+            if shift:
+                kernel.phi, kernel.psi = phi - shift * t, psi + shift * t
             kernel.update_rows()
             kernel.iterations += 1
             if kernel.balanced:
@@ -419,16 +427,9 @@ class Homotopy:
             t *= 0.4
         # No step along this direction helps: a Sinkhorn iteration always does.
         kernel.v = torch.ones_like(kernel.b)
-        kernel.u = u
+        kernel.u, kernel.phi, kernel.psi = u, phi, psi
         kernel.update_columns()
         kernel.update_rows()
-
-
-def log_iteration(kernel: Kernel, g: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
-    """One Sinkhorn iteration in the log domain: f from g, then g from f."""
-    f = row_softmin(kernel.cost, g, kernel.log_b, epsilon) * pull(kernel.relaxation_a, epsilon)
-    g = row_softmin(kernel.cost.t(), f, kernel.log_a, epsilon) * pull(kernel.relaxation_b, epsilon)
-    return f, g
 
 
 def centre(cost: Tensor, a: Tensor, b: Tensor, low: float, high: float) -> tuple[Tensor, Tensor, Tensor, float]:
@@ -498,10 +499,12 @@ def scaling_phase(kernel: Kernel, tolerance: float, budget: int) -> tuple[bool, 
                 kernel.update_rows()
                 return False, True
         if alpha != 1.0:
-            new = torch.lerp(v, new, alpha)
+            pushed = torch.lerp(v, new, alpha)
             if old is not None:
-                new.add_(v - old, alpha=beta)
+                pushed.add_(v - old, alpha=beta)
             old = v
+            # A small column may be far off while the L1 error is small: its push must stay positive.
+            new = torch.maximum(pushed, new.mul_(0.2))
         before = error
         kernel.v = new
         kernel.update_rows()
@@ -613,7 +616,7 @@ def walk(
     if len(ladder) > 1 or not kernel.balanced:
         # The first rung starts in the log domain: it has no neighbour to start from.
         kernel.epsilon = ladder[-1]
-        homotopy.restart(ladder[-1])
+        homotopy.restart(ladder[-1], homotopy.g)
         homotopy.f, homotopy.g = kernel.potentials()
     inserted = 0
     while ladder:
@@ -623,6 +626,10 @@ def walk(
             continue
         if homotopy.exhausted:
             return MAX_ITERATIONS
+        if math.isnan(homotopy.epsilon) and rung * DIRECT < 100 * range_:
+            # The top itself is too cold.
+            ladder.append(rung * factor)
+            continue
         if math.isnan(homotopy.epsilon) or inserted >= 10 or homotopy.epsilon / rung < 1.05:
             if len(ladder) == 1:
                 return STALLED

@@ -282,8 +282,8 @@ def _show(run: Run, job: Any) -> None:
             },
         )
         st.caption(
-            "Likeness: 0 = like a stranger, 1 = like a text with itself. Dearest: the source atoms that pay most. Click "
-            "a column to sort, a row to open its pair."
+            "Likeness: 0 = like a stranger, 1 = like a text with itself. Dearest: the source atoms that pay most. "
+            "Click a column to sort, a row to open its pair."
         )
     with right:
         _distribution(good)

@@ -14,7 +14,7 @@ from sinkviz.embedding import DEFAULT_MODEL, known_models, language_notice, mode
 from sinkviz.measure import UNITS, Measure
 from sinkviz.resources import asset_path
 from sinkviz.text import MAX_CHARACTERS, word_spans
-from sinkviz.ui import live, state
+from sinkviz.ui import live, session, state
 from sinkviz.ui.cache import RecentlyUsed
 from sinkviz.ui.link import pack
 from sinkviz.ui.memory import SOURCE, TARGET, remember
@@ -141,6 +141,21 @@ def _upload(side: str) -> None:
     _set_texts(texts["source"], texts["target"])
 
 
+def _open_session() -> None:
+    uploaded = st.session_state.get("upload_session")
+    if uploaded is None:
+        return
+    try:
+        source, target, controls, view = session.opened(uploaded.getvalue())
+    except ValueError as error:
+        st.session_state["upload_problem"] = ("source", f"{uploaded.name}: {error}")
+        return
+    _set_texts(source, target)
+    st.session_state.update(controls)
+    state.set_view(view)
+    state.renew_view()
+
+
 def _toolbar() -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         titles = {example["id"]: example["title"] for example in examples()}
@@ -159,6 +174,7 @@ def _toolbar() -> None:
         with st.popover("Upload"):
             for side, label in (("source", "Source, a .txt file in UTF-8"), ("target", "Target, a .txt file in UTF-8")):
                 st.file_uploader(label, type=["txt"], key=f"upload_{side}", on_change=_upload, args=(side,))
+            st.file_uploader("Both, a session file", type=["json"], key="upload_session", on_change=_open_session)
         st.segmented_control(
             "Compare with",
             list(BASELINES),

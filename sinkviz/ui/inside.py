@@ -325,7 +325,13 @@ class _View:
 
     @property
     def strongest(self) -> tuple[int, int]:
-        i, j = divmod(int(self.coupling.plan.argmax()), self.coupling.shape[1])
+        """The pair with most mass; one of two full stops only where there is no other."""
+        from sinkviz.view.weights import PUNCTUATION, atom_flags
+
+        words = [atom_flags(one) & PUNCTUATION == 0 for one in (self.walk.source, self.walk.target)]
+        plan = self.coupling.plan
+        speaking = np.where(np.outer(*words), plan, 0.0)
+        i, j = divmod(int((speaking if speaking.any() else plan).argmax()), plan.shape[1])
         return i, j
 
     @property
@@ -625,7 +631,6 @@ def _lengths(walk: Walk) -> np.ndarray:
 
 
 def _layers(view: _View) -> None:
-    from sinkviz.figures.labels import number
     from sinkviz.figures.steps import MovingCloud, moving_clouds
 
     walk = view.walk
@@ -659,43 +664,61 @@ def _layers(view: _View) -> None:
                 "These are the embedding model's own layers, each followed by a token-wise network; it was trained on "
                 "tokens that all count alike."
             )
-    now = st.session_state
-    key = "inside_stage"
-    if now.get(key) is None or now[key] > last:
-        now[key] = last
-    if last > 0:
-        st.slider(
-            "Layer",
-            0,
-            last,
-            key=key,
-            help="0 is the cloud before the first layer. The plane is the same at every layer.",
-            persist_state="session",
-        )
-    at = int(now[key])
     sides: list[tuple[Literal["source", "target"], Measure, Any, float]] = [
         ("source", walk.source, walk.stages[0], walk.kept[0]),
         ("target", walk.target, walk.stages[1], walk.kept[1]),
     ]
     clouds = [MovingCloud(side, measure.labels, measure.weights, stages) for side, measure, stages, _ in sides]
-    common: dict[str, Any] = {"at": at, "names": walk.stage_names, "theme": _theme()}
+    common: dict[str, Any] = {"names": walk.stage_names, "theme": _theme()}
     if walk.one_space:
-        _chart(moving_clouds(clouds, title="Both clouds", kept=walk.kept[0], **common), key="inside_cloud")
+        left, right = st.columns([3, 2])
+        with right:
+            at = _stage(last)
+            _moved(view, at)
+        with left:
+            _chart(moving_clouds(clouds, at=at, title="Both clouds", kept=walk.kept[0], **common), key="inside_cloud")
     else:
+        at = _stage(last)
         titles = ("Source in the encoder of Q", "Target in the encoder of K")
         for column, cloud, side, title in zip(st.columns(2), clouds, sides, titles, strict=True):
             with column:
-                _chart(moving_clouds([cloud], title=title, kept=side[3], **common), key=f"inside_cloud_{side[0]}")
+                figure = moving_clouds([cloud], at=at, title=title, kept=side[3], **common)
+                _chart(figure, key=f"inside_cloud_{side[0]}")
         st.caption("Two encoders, two spaces: the two planes have nothing in common before the next step.")
-    if at > 0:
-        shifts = [float(np.linalg.norm(s[at] - s[at - 1], axis=1).mean()) for s in walk.stages]
-        st.caption(
-            f"In this plane, layer {at} moved a source {walk.source.unit} by {number(shifts[0])} on average and a "
-            f"target "
-            f"{walk.target.unit} by {number(shifts[1])}."
+        _moved(view, at)
+    if at > 0 and walk.heads:
+        _own_attention(view, at)
+
+
+def _stage(last: int) -> int:
+    """Draw the dial over the layers; return the chosen stage, 0 before the first layer."""
+    now = st.session_state
+    if now.get("inside_stage") is None or now["inside_stage"] > last:
+        now["inside_stage"] = last
+    if last > 0:
+        st.slider(
+            "Layer",
+            0,
+            last,
+            key="inside_stage",
+            help="0 is the cloud before the first layer. The plane is the same at every layer.",
+            persist_state="session",
         )
-        if walk.heads:
-            _own_attention(view, at)
+    return int(now["inside_stage"])
+
+
+def _moved(view: _View, at: int) -> None:
+    from sinkviz.figures.labels import number
+
+    walk = view.walk
+    if at == 0:
+        st.caption("Nothing has moved yet. Move the dial to the right: the plane stays as it is, the words move in it.")
+        return
+    shifts = [float(np.linalg.norm(s[at] - s[at - 1], axis=1).mean()) for s in walk.stages]
+    st.caption(
+        f"In this plane, layer {at} moved a source {walk.source.unit} by {number(shifts[0])} on average and a target "
+        f"{walk.target.unit} by {number(shifts[1])}."
+    )
 
 
 def _own_attention(view: _View, layer: int) -> None:
@@ -776,7 +799,7 @@ def _clouds(view: _View) -> None:
         rf"{definition}\;\in\mathbb R^{{{d}}},\qquad "
         rf"\langle Q(\mu,x_{{{i + 1}}}),K(\nu,y_{{{j + 1}}})\rangle={tex(score)}",
     )
-    st.caption(f"In the formula: {view.strongest_words}, the pair with most mass in the plan.")
+    st.caption(f"In the formula: {view.strongest_words}, the pair of words with most mass in the plan.")
     queries = Measure.from_points(walk.query, walk.source.weights, walk.source.labels)
     keys = Measure.from_points(walk.key, walk.target.weights, walk.target.labels)
     projection = shared_projection(queries, keys)
@@ -826,7 +849,7 @@ def _cost(view: _View) -> None:
         rf"-({tex(float(columns[j]))})"
         rf"+({tex(mean)})={tex(float(centred[i, j]))}",
     )
-    st.caption(f"In the formulas: {view.strongest_words}, the pair with most mass in the plan.")
+    st.caption(f"In the formulas: {view.strongest_words}, the pair of words with most mass in the plan.")
     _facts(
         {
             "Cheapest to dearest": (
@@ -917,18 +940,21 @@ def _iteration_step(view: _View) -> None:
     )
     halves, whole = run.steps % 1 > 0, run.steps % 1 == 0
     floor = 1e-16
+    mode: Any = "lines+markers" if len(run.steps) <= 60 else "lines"
     lines = [
         Line(
             "columns against b, after the rows",
             run.steps[halves].tolist(),
             np.where(run.column_error[halves] > floor, run.column_error[halves], 0.0).tolist(),
             tone="target",
+            mode=mode,
         ),
         Line(
             "rows against a, after the columns",
             run.steps[whole].tolist(),
             np.where(run.row_error[whole] > floor, run.row_error[whole], 0.0).tolist(),
             tone="source",
+            mode=mode,
         ),
     ]
     if run.predicted_rate > 0:

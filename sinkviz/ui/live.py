@@ -12,11 +12,16 @@ import streamlit as st
 
 from sinkviz.coupling import Coupling, Mechanism
 from sinkviz.measure import Measure
-from sinkviz.ui import state
+from sinkviz.ui import session, state
 from sinkviz.ui.words import plain
 from sinkviz.view.bundle import component_javascript
 
-BELOW = {"links": "Strongest links", "space": "Clouds in 3-D", "figures": "Figures to keep"}
+BELOW = {
+    "links": "Strongest links",
+    "space": "Clouds in 3-D",
+    "figures": "Figures to keep",
+    "session": "Session and diff",
+}
 _LINKS_SHOWN = 200
 
 
@@ -158,8 +163,10 @@ def _below(path: Any, settings: dict[str, Any]) -> None:
         _links(coupling, attention)
     elif chosen == "space":
         _space(coupling, attention)
-    else:
+    elif chosen == "figures":
         _figures(path, coupling, attention)
+    else:
+        session.section(coupling, settings)
 
 
 def _links(coupling: Coupling, attention: Coupling) -> None:

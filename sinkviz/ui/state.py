@@ -65,6 +65,11 @@ def number(low: float, high: float) -> Callable[[str], float]:
     return read
 
 
+def view_defaults() -> dict[str, Any]:
+    """Return the settings that the live view starts with."""
+    return view_settings.defaults()
+
+
 def view() -> dict[str, Any]:
     """Return the settings of the live view as they stand."""
     if _VIEW not in st.session_state:
@@ -80,6 +85,11 @@ def set_view(settings: Mapping[str, Any]) -> None:
         ValueError: a value that is none.
     """
     st.session_state[_VIEW] = view_settings.validate(settings)
+
+
+def renew_view() -> None:
+    """Make the view take its settings from here at the next run, not from what it shows."""
+    st.session_state["view_epoch"] = st.session_state.get("view_epoch", 0) + 1
 
 
 def forget_atoms() -> None:
@@ -100,7 +110,7 @@ def read_url(controls: tuple[Control, ...], set_texts: Callable[[str, str], None
     if query == written or returned:
         return []
     problems = []
-    st.session_state["view_epoch"] = st.session_state.get("view_epoch", 0) + 1
+    renew_view()
     for control in controls:
         try:
             text = query.get(control.key)

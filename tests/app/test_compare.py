@@ -262,3 +262,38 @@ def test_texts_are_not_embedded_again_for_other_settings(app: AppTest, monkeypat
     app.button(key="swap").click()
     check(app.run())
     assert len(calls) == 3
+
+
+def test_a_session_comes_back_and_a_damaged_one_changes_nothing(app: AppTest) -> None:
+    from sinkviz import couple
+    from sinkviz.session import Session, dumps
+
+    coupling = couple("A red boat.", "The blue ship.", unit="word", layer=5, mechanism="partial", null_cost=-0.1)
+    text = dumps(Session.of(coupling, view={"colour": "lift"}))
+    app.file_uploader(key="upload_session").upload("s.json", text.encode(), "application/json")
+    check(app.run())
+    assert app.text_area(key="source").value == "A red boat."
+    assert app.session_state["layer"] == 5
+    assert header(app)["null_cost"] == -0.1
+    assert header(app)["settings"]["colour"] == "lift"
+    before = header(app)["key"]
+    app.file_uploader(key="upload_session").set_value([])
+    app.run()
+    app.file_uploader(key="upload_session").upload("t.json", text[:-40].encode(), "application/json")
+    check(app.run())
+    assert "t.json" in messages(app).replace("\\", "")
+    assert header(app)["key"] == before
+
+
+def test_two_runs_are_compared(app: AppTest) -> None:
+    type_texts(app, "The dog sleeps.", "A cat is awake.")
+    app.segmented_control(key="below").set_value("session")
+    check(app.run())
+    app.button(key="session_keep").click()
+    check(app.run())
+    assert any("**0 %** of the mass moved" in markdown.value for markdown in app.markdown)
+    app.selectbox(key="layer").set_value(6)
+    check(app.run())
+    moved = next(markdown.value for markdown in app.markdown if "of the mass moved" in markdown.value)
+    assert not moved.startswith("**0 %**")
+    assert len(app.dataframe) == 2
