@@ -6,13 +6,23 @@ from sinkviz.alignment.align import align
 from sinkviz.alignment.evaluation import EvaluationCancelledError, EvaluationResult, evaluate
 from sinkviz.alignment.gold import GoldPair, GoldSet, dump_gold, gold_from_files, mini_gold, read_gold
 from sinkviz.alignment.links import links_from_coupling
-from sinkviz.alignment.metrics import PairedTest, Scores, average_precision, count_links, paired_test, total_scores
+from sinkviz.alignment.metrics import (
+    JudgedLinks,
+    PairedTest,
+    Scores,
+    average_precision,
+    count_links,
+    judge_links,
+    paired_test,
+    total_scores,
+)
 
 __all__ = [
     "EvaluationCancelledError",
     "EvaluationResult",
     "GoldPair",
     "GoldSet",
+    "JudgedLinks",
     "PairedTest",
     "Scores",
     "align",
@@ -21,6 +31,7 @@ __all__ = [
     "dump_gold",
     "evaluate",
     "gold_from_files",
+    "judge_links",
     "links_from_coupling",
     "mini_gold",
     "paired_test",

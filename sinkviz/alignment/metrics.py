@@ -100,6 +100,41 @@ def count_links(predicted: Iterable[WordLink], gold: GoldPair) -> NDArray[np.int
     return np.array([len(links), len(gold.sure), len(links & gold.possible), len(links & gold.sure)], dtype=np.int64)
 
 
+@dataclass(frozen=True)
+class JudgedLinks:
+    """Predicted links of one pair beside the gold ones, each in reading order.
+
+    Attributes:
+        right: predicted and sure. possible: predicted and possible only. wrong: predicted and neither.
+        missed: sure and not predicted.
+    """
+
+    right: tuple[WordLink, ...]
+    possible: tuple[WordLink, ...]
+    wrong: tuple[WordLink, ...]
+    missed: tuple[WordLink, ...]
+
+
+def judge_links(predicted: Iterable[WordLink], gold: GoldPair) -> JudgedLinks:
+    """Sort predicted links of one pair into right, possible, wrong and missed.
+
+    Raises:
+        ValueError: a predicted link outside the pair's words.
+
+    >>> pair = GoldPair(("a", "b"), ("c", "d"), frozenset({(0, 0), (1, 0)}), frozenset({(1, 1)}))
+    >>> judge_links([(0, 0), (1, 1), (0, 1)], pair)
+    JudgedLinks(right=((0, 0),), possible=((1, 1),), wrong=((0, 1),), missed=((1, 0),))
+    """
+    links = set(predicted)
+    count_links(links, gold)
+    return JudgedLinks(
+        right=tuple(sorted(links & gold.sure)),
+        possible=tuple(sorted(links & gold.possible - gold.sure)),
+        wrong=tuple(sorted(links - gold.possible)),
+        missed=tuple(sorted(gold.sure - links)),
+    )
+
+
 def _counts(counts: ArrayLike) -> Counts:
     table = np.asarray(counts, dtype=np.int64)
     if table.ndim != 2 or table.shape[1] != 4 or len(table) == 0:

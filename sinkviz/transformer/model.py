@@ -17,6 +17,7 @@ from torch.nn import functional
 from sinkviz import transport
 from sinkviz.measure import Measure
 from sinkviz.transformer.encoder import EncoderTrace, MeasureEncoder
+from sinkviz.transformer.layers import log_weights
 from sinkviz.transport import SinkhornResult
 
 Normalisation = Literal["sinkhorn", "relaxed", "softmax", "sinkformer"]
@@ -162,6 +163,30 @@ def pad(points: Sequence[Tensor], weights: Sequence[Tensor] | None = None) -> tu
         raise ValueError("weights: expected one tensor of shape (n,) for each cloud of shape (n, d)")
     padded = nn.utils.rnn.pad_sequence(list(points), batch_first=True)
     return padded, nn.utils.rnn.pad_sequence(list(weights), batch_first=True)
+
+
+def _softmax_rows(cost: Tensor, a: Tensor, b: Tensor, epsilon: Tensor | float) -> SinkhornResult:
+    """Return softmax attention as a joint plan, in closed form: training asks for it thousands of times."""
+    scores = log_weights(b).unsqueeze(-2) - cost / epsilon
+    plan = a.unsqueeze(-1) * scores.softmax(dim=-1)
+    with torch.no_grad():
+        f = -epsilon * torch.logsumexp(scores, dim=-1).double()
+        row_error = (plan.sum(-1) - a).abs().sum(-1)
+        column_error = (plan.sum(-2) - b).abs().sum(-1)
+    batch = tuple(plan.shape[:-2])
+    zeros = torch.zeros(batch)
+    return SinkhornResult(
+        plan=plan,
+        f=f,
+        g=torch.zeros_like(b, dtype=torch.float64),
+        epsilon=epsilon.detach() if isinstance(epsilon, Tensor) else epsilon,
+        status=np.full(batch, "converged") if batch else "converged",
+        residual=row_error if batch else float(row_error),
+        row_error=row_error if batch else float(row_error),
+        column_error=column_error if batch else float(column_error),
+        duality_gap=zeros if batch else 0.0,
+        iterations=zeros.long() if batch else 0,
+    )
 
 
 class SinkhornTransformer(nn.Module):
@@ -310,7 +335,7 @@ class SinkhornTransformer(nn.Module):
         cost, a, b = cost.to(dtype), a.to(dtype), b.to(dtype)
         epsilon = self.epsilon_tensor
         if self.config.normalisation == "softmax":
-            return transport.softmax_attention(cost, a, b, epsilon=epsilon)
+            return _softmax_rows(cost, a, b, epsilon)
         return transport.sinkhorn(cost, a, b, epsilon=epsilon, init=init, column_relaxation=self.config.relaxation)
 
     def forward(self, x: Points, a: Points | None, y: Points, b: Points | None) -> SinkhornResult:

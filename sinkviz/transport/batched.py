@@ -16,6 +16,8 @@ from sinkviz.transport.single import (
     CONVERGED,
     DIRECT,
     MAX_ITERATIONS,
+    MOST,
+    RIDGE,
     RUNG,
     RUNG_TOLERANCE,
     STALLED,
@@ -152,7 +154,7 @@ def newton_step(
     system = torch.bmm(factor.transpose(-1, -2) * -scale[:, None, None], factor)
     system += filled.unsqueeze(-1) * filled.unsqueeze(-2)
     ratio = torch.where(c > 0, diagonal / c.clamp_min(1e-300), 1.0)
-    system.diagonal(dim1=-2, dim2=-1).add_(ratio * (1 + 1e-13) + 1e-14)
+    system.diagonal(dim1=-2, dim2=-1).add_(ratio * (1 + RIDGE))
     lower, info = torch.linalg.cholesky_ex(system)
     solution = torch.cholesky_solve((right * inverse).unsqueeze(-1), lower).squeeze(-1) * inverse
     plain = right / diagonal.clamp_min(1e-300)
@@ -276,7 +278,7 @@ class Machine:
         total = plan.sum(-1)
         level = peak.squeeze(-1) + total.clamp_min(1e-300).log()
         f = -(pull(batch.relaxation_a, epsilon) * epsilon).unsqueeze(-1) * level
-        rows = torch.where(self.fixed_a.unsqueeze(-1), batch.a, batch.a * (f * inverse[:, None] + level).exp())
+        rows = torch.where(self.fixed_a.unsqueeze(-1), batch.a, batch.a * (f * inverse[:, None] + level).clamp_max(MOST).exp())
         plan *= (rows / total.clamp_min(1e-300)).unsqueeze(-1)
         return plan, f, rows, plan.sum(-2)
 
@@ -286,7 +288,7 @@ class Machine:
         return pull(self.batch.relaxation_b, epsilon).unsqueeze(-1) * (g + epsilon.unsqueeze(-1) * change)
 
     def target(self, g: Tensor) -> Tensor:
-        relaxed = self.batch.b * (-g / self.batch.relaxation_b.clamp_min(1e-300).unsqueeze(-1)).exp()
+        relaxed = self.batch.b * (-g / self.batch.relaxation_b.clamp_min(1e-300).unsqueeze(-1)).clamp_max(MOST).exp()
         return torch.where(self.fixed_b.unsqueeze(-1), self.batch.b, relaxed)
 
     def dual(self, f: Tensor, g: Tensor, rows: Tensor, target: Tensor, epsilon: Tensor) -> Tensor:
@@ -405,11 +407,11 @@ class Machine:
         )
         s["used"] = s["used"] + torch.where(take, used, 0)
         mean = (step * batch.b).sum(-1, keepdim=True) / batch.b.sum(-1, keepdim=True)
-        step = torch.where(self.singular.unsqueeze(-1), step - mean, step)
+        usable = mean.squeeze(-1).isfinite()
+        # Each column is clipped on its own, the common shift not at all: see `single.Homotopy.advance`.
+        step = (step - mean).clamp(-STEP, STEP) + torch.where(self.singular.unsqueeze(-1), 0.0, mean)
         step = torch.where(batch.b > 0, step, 0.0)
-        size = step.abs().amax(-1)
-        usable = size.isfinite()
-        length = torch.where(size > STEP, STEP / size.clamp_min(1e-300), 1.0)
+        length = torch.ones_like(error)
         sinkhorn = (take & (s["fresh"] | ~usable)) | give_up
         newton = take & ~sinkhorn
 

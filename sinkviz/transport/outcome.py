@@ -80,6 +80,8 @@ def solve(problem: Problem, init: Init, budget: int) -> Outcome:
             f.add_(shift)
             g.sub_(shift)
     rows, columns = plan.sum(1, dtype=torch.float64), plan.sum(0, dtype=torch.float64)
+    if not math.isfinite(float(rows.sum()) + float(f.sum()) + float(g.sum())) and not problem.forbidden:
+        return _nothing(problem, plan, f, g, solution.iterations)
     row_residual, row_error, row_gap = _side_single(rows, a, f, relaxation_a)
     column_residual, column_error, column_gap = _side_single(columns, b, g, relaxation_b)
     residual = max(row_residual, column_residual) / (mass if balanced else max(mass, float(rows.sum())))
@@ -91,6 +93,15 @@ def solve(problem: Problem, init: Init, budget: int) -> Outcome:
     return Outcome(
         plan, f, g, code, residual, row_error, column_error, row_gap + column_gap, solution.iterations
     )
+
+
+def _nothing(problem: Problem, plan: Tensor, f: Tensor, g: Tensor, iterations: int) -> Outcome:
+    """The outcome where the answer is outside float64, such as a relaxed plan of mass e^1000: zeros, and no claim."""
+    a, b = problem.a.detach(), problem.b.detach()
+    return Outcome(
+        torch.zeros_like(plan), torch.zeros_like(f), torch.zeros_like(g), STALLED, math.inf,
+        float(a.sum()), float(b.sum()), math.inf, iterations,
+    )  # fmt: skip
 
 
 def _side_single(sums: Tensor, weights: Tensor, potential: Tensor, relaxation: float) -> tuple[float, float, float]:
@@ -378,6 +389,10 @@ def _judge(
     """Fix the gauge, recompute both marginals from the plan, and say what is true."""
     plan = solution.plan.to(problem.cost.dtype)
     f, g = solution.f, solution.g
+    # Outside float64, such as a relaxed plan of mass e^1000: zeros, and no claim.
+    lost = ~(plan.sum((-2, -1), dtype=torch.float64).isfinite() & ~f.isnan().any(-1) & ~g.isnan().any(-1))
+    plan = torch.where(lost[:, None, None], 0.0, plan)
+    f, g = torch.where(lost.unsqueeze(-1), 0.0, f), torch.where(lost.unsqueeze(-1), 0.0, g)
     balanced = (relaxation_a == math.inf) & (relaxation_b == math.inf)
     shift = torch.where(balanced, torch.where(b > 0, b * g, 0.0).sum(-1) / b.sum(-1), 0.0).unsqueeze(-1)
     f, g = f + shift, g - shift
@@ -386,7 +401,7 @@ def _judge(
     column_residual, column_error, column_gap = _side(columns, b, g, relaxation_b)
     mass = a.sum(-1)
     mass = torch.where(balanced, mass, torch.maximum(mass, rows.sum(-1)))
-    residual = torch.maximum(row_residual, column_residual) / mass
+    residual = torch.where(lost, math.inf, torch.maximum(row_residual, column_residual) / mass)
     good = residual <= problem.tolerance
     code = torch.where(good, CONVERGED, torch.where(solution.code == MAX_ITERATIONS, MAX_ITERATIONS, STALLED))
     shape = problem.batch

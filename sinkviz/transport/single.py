@@ -32,6 +32,8 @@ CAREFUL_RUNG = 2.0
 does not belong can hardly leave it later, when nothing connects the parts any more."""
 STEP = 20.0
 """Largest change of a log-scaling in one Newton step."""
+LEAST, MOST = 1e-300, 600.0
+"""Bounds of a relaxed side's sums and log-scalings: there, unlike for fixed marginals, rows may carry no mass at all."""
 TINY = {torch.float64: 1e-280, torch.float32: 1e-25}
 """Weights below this share of the mass take no part in the solve: their whole row is below the plan's rounding."""
 
@@ -117,8 +119,9 @@ class Kernel:
         if self.pull_a == 1.0:
             self.u = self.a / w
         else:
+            w.clamp_min_(LEAST)
             log_u = (self.log_a - w.log()) * self.pull_a + (self.phi - self.log_a) * (self.pull_a - 1.0)
-            self.u = log_u.exp_()
+            self.u = log_u.clamp_(-MOST, MOST).exp_()
 
     def update_columns(self) -> None:
         """v such that the columns meet their condition exactly."""
@@ -126,12 +129,13 @@ class Kernel:
         if self.pull_b == 1.0:
             self.v = self.b / q
         else:
+            q.clamp_min_(LEAST)
             log_v = (self.log_b - q.log()) * self.pull_b + (self.psi - self.log_b) * (self.pull_b - 1.0)
-            self.v = log_v.exp_()
+            self.v = log_v.clamp_(-MOST, MOST).exp_()
 
     def column_sums(self) -> Tensor:
         c = self.times_transposed(self.u, self.q) * self.v
-        return c if self.balanced else c.clamp_min_(1e-300)
+        return c if self.balanced else c.clamp_min_(LEAST)
 
     def column_target(self, c: Tensor) -> Tensor:
         if self.pull_b == 1.0:
@@ -139,7 +143,7 @@ class Kernel:
         if self.pull_b == 0.0:
             return c
         log_target = self.log_b - (self.psi - self.log_b + self.v.log()) * (1.0 / self.pull_b - 1.0)
-        return log_target.exp_()
+        return log_target.clamp_(max=MOST).exp_()
 
     def potentials(self) -> tuple[Tensor, Tensor]:
         f = (self.phi + self.u.log() - self.log_a) * self.epsilon
@@ -369,12 +373,12 @@ class Homotopy:
             if kernel.pull_a == 1.0:
                 rows = kernel.a
             else:
-                rows = kernel.u * kernel.w
+                rows = (kernel.u * kernel.w).clamp_min_(LEAST)
             kernel.absorb(rows)
             kernel.iterations += 1
             diagonal = c
             if kernel.pull_b != 1.0:
-                right = (target / c).log_() * c
+                right = (target.clamp_min(LEAST) / c).log_() * c
                 diagonal = c / kernel.pull_b
             step = None
             if self.use_dense:
@@ -651,6 +655,16 @@ def finish(
         kernel.update_columns()
     kernel.update_rows()
     f, g = kernel.potentials()
+    if not kernel.balanced:
+        # Sums that underflow leave a scaling behind that means nothing; its potential follows from the other side's.
+        if 0.0 < kernel.pull_b < 1.0:
+            lost = kernel.q <= LEAST
+            if bool(lost.any()):
+                g[lost] = row_softmin(kernel.cost[:, lost].t(), f, kernel.log_a, kernel.epsilon) * kernel.pull_b
+        if 0.0 < kernel.pull_a < 1.0:
+            lost = kernel.w <= LEAST
+            if bool(lost.any()):
+                f[lost] = row_softmin(kernel.cost[lost], g, kernel.log_b, kernel.epsilon) * kernel.pull_a
     if offset_a is not None and offset_b is not None:
         f, g = f + offset_a, g + offset_b
     scale(kernel.k, kernel.u, kernel.v)

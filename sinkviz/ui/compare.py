@@ -10,7 +10,14 @@ from typing import Any
 
 import streamlit as st
 
-from sinkviz.embedding import DEFAULT_MODEL, known_models, language_notice, model_info
+from sinkviz.embedding import (
+    DEFAULT_MODEL,
+    MULTILINGUAL_MODEL,
+    known_models,
+    language_notice,
+    model_info,
+    multilingual_available,
+)
 from sinkviz.measure import UNITS, Measure
 from sinkviz.resources import asset_path
 from sinkviz.text import MAX_CHARACTERS, word_spans
@@ -379,9 +386,12 @@ def _notices(source: str, target: str, measures: tuple[Measure, Measure]) -> Non
             say(st.warning, f"{side.capitalize()}: ", notice.message)
             suggested.add(notice.suggested_model)
     for name in sorted(filter(None, suggested)):
-        st.button(
-            f"Switch to {name}", on_click=lambda name=name: now.update(model=name, layer="default"), type="primary"
-        )
+        if name != MULTILINGUAL_MODEL or multilingual_available():
+            st.button(
+                f"Switch to {name}", on_click=lambda name=name: now.update(model=name, layer="default"), type="primary"
+            )
+        else:
+            st.caption(f"{name} speaks it, but is not installed here: `pip install 'sinkviz[multilingual]'` brings it.")
     for side, measure in zip(("Source", "Target"), measures, strict=True):
         for note in measure.origin.notes:
             say(st.caption, f"{side}: ", note)

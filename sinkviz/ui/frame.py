@@ -9,7 +9,7 @@ import streamlit as st
 
 from sinkviz.resources import asset_path
 
-PAGES = {"compare": "Compare", "inside": "Inside", "evidence": "Evidence", "batch": "Batch"}
+PAGES = {"compare": "Compare", "inside": "Inside", "theorem": "Theorem", "evidence": "Evidence", "batch": "Batch"}
 """File name in pages/ → title, in the order of the navigation; the first one is the start page."""
 
 TAGLINE = "two texts, one coupling, and what attention makes of the same scores"

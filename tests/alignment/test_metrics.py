@@ -16,6 +16,7 @@ from sinkviz.alignment.metrics import (
     count_links,
     f1_interval,
     f1_of_sums,
+    judge_links,
     paired_test,
     resample_weights,
     total_scores,
@@ -65,6 +66,19 @@ def test_repeated_links_count_once_and_foreign_ones_are_refused() -> None:
     assert count_links([(0, 0), (0, 0)], gold).tolist() == [1, 1, 1, 1]
     with pytest.raises(ValueError, match="indices below 1 and 1"):
         count_links([(0, 1)], gold)
+
+
+def test_judged_links_add_up_to_the_counts() -> None:
+    gold = pair(3, 4, {(0, 0), (1, 1), (2, 2)}, {(1, 2)})
+    links = [(2, 3), (0, 0), (1, 1), (1, 2)]
+    judged = judge_links(links, gold)
+    assert judged.right == ((0, 0), (1, 1))
+    assert judged.possible == ((1, 2),)
+    assert judged.wrong == ((2, 3),)
+    assert judged.missed == ((2, 2),)
+    assert count_links(links, gold).tolist() == [4, 3, 3, 2]
+    with pytest.raises(ValueError, match="indices below"):
+        judge_links([(3, 0)], gold)
 
 
 count = st.tuples(*[st.integers(0, 9)] * 4).map(

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sinkviz import transport
 from sinkviz.measure import Measure
 from sinkviz.transformer import NORMALISATIONS, ModelConfig, SinkhornTransformer, pad
 
@@ -63,6 +64,18 @@ def test_the_variants_keep_what_they_promise() -> None:
     assert missed["softmax"] > missed["relaxed"] > 1e-4
 
 
+def test_softmax_is_the_one_sided_problem_of_the_solver() -> None:
+    x, a, y, b = _clouds(9, 5, 4)
+    model = _model("softmax")
+    result, cost = model(x, a, y, b), model.cost_tensor(x, a, y, b).detach()
+    other = transport.softmax_attention(cost, a, b, epsilon=0.1)
+    torch.testing.assert_close(result.plan.detach(), other.plan, atol=1e-7, rtol=0)
+    torch.testing.assert_close(result.f, other.f, atol=1e-6, rtol=0)
+    assert result.column_error == pytest.approx(other.column_error, abs=1e-6)
+    assert result.converged
+    assert result.residual < 1e-9
+
+
 def test_ragged_lists_equal_single_pairs() -> None:
     model = _model()
     pairs = [_clouds(seed, n, m) for seed, (n, m) in enumerate([(3, 7), (6, 2), (1, 1), (5, 5)])]
@@ -116,8 +129,6 @@ def test_the_implicit_gradient_reaches_every_parameter_and_is_right() -> None:
             with torch.no_grad():
                 parameter.add_(sign * step)
                 result = model.cost_tensor(x, a, y, b)
-                from sinkviz import transport
-
                 plan = transport.sinkhorn(result, a, b, epsilon=model.epsilon, tolerance=1e-12).plan
                 values.append(float((plan * direction).sum()))
                 parameter.sub_(sign * step)

@@ -127,7 +127,13 @@ export class Dials {
       name: h("span", { text: "softmax → ρ =" }),
       read: (position) => this.relaxationAt(position),
       place: (value) => this.relaxationPlace(value),
-      step: (value, step) => this.relaxationAt(this.relaxationPlace(value) + step * 10),
+      step: (value, step) => {
+        const place = this.relaxationPlace(value);
+        const edge = place > END ? END : place < START ? START : place;
+        // The ends are wide on the track; one key press leaves them.
+        if (edge !== place && step > 0 === place < START) return this.relaxationAt(edge);
+        return this.relaxationAt(place + step * 10);
+      },
       write: (value) => format(infinite(value)),
       parse: (text) => {
         const value = parse(text);

@@ -170,7 +170,7 @@ def test_play_moves_the_dial_and_pause_tells_python(show: Show, fish: Problem) -
 
 def test_play_takes_few_steps_for_those_who_want_no_motion(show: Show, fish: Problem) -> None:
     page = show(fish.blob, reduced_motion="reduce")
-    page.evaluate("window.seen = new Set(); const set = view.set.bind(view); view.set = (p, f) => { seen.add(p.epsilon); set(p, f); }")
+    page.evaluate("() => { window.seen = new Set(); const set = view.set.bind(view); view.set = (p, f) => { seen.add(p.epsilon); set(p, f); }; }")
     page.get_by_role("button", name=re.compile("Play")).click()
     page.wait_for_timeout(2300)
     page.get_by_role("button", name="Pause").click()
