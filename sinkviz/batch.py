@@ -16,7 +16,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -176,7 +176,7 @@ def read_pairs(
         records = _json_records(_decoded(data, name))
     else:
         records = _csv_records(_decoded(data, name), "\t" if suffix == ".tsv" else ",", columns)
-    rows = []
+    rows: list[Row] = []
     for line, record, problem in records:
         if len(rows) == maximum_rows:
             raise ValueError(f"{name}: expected at most {maximum_rows:,} rows, got more; split the table")
@@ -381,8 +381,8 @@ class BatchRow:
         residual: of the solver.
         self_cost: mean transport cost of source and target each with itself, under the same settings.
         shuffled_cost: transport cost of the source with the target of another row of its block.
-        likeness: (shuffled_cost − transport_cost) / (shuffled_cost − self_cost): 0 = like a random pair, 1 = like
-            a text with itself.
+        likeness: (r − transport_cost) / (r − self_cost), where r is the mean shuffled_cost of the block: 0 = like a
+            random pair, 1 = like a text with itself.
         dearest: the source atoms that pay most, as (label, price), dearest first.
         precision, recall, f1, aer: of the word links against the gold ones.
     """
@@ -802,11 +802,12 @@ def compute_block(
         if settings.baselines:
             self_costs = {k: (costs[2 * i] + costs[2 * i + 1]) / 2 for i, k in enumerate(good)}
             shuffled = dict(zip(partners, costs[2 * len(good) :], strict=True))
+        random_cost = float(np.mean(list(shuffled.values()))) if shuffled else None
         for k, row in enumerate(rows):
             if k not in couplings:
                 results.append(BatchRow(row.line, "error", problems[k]))
                 continue
-            results.append(_measured(row, couplings[k], self_costs.get(k), shuffled.get(k)))
+            results.append(_measured(row, couplings[k], self_costs.get(k), shuffled.get(k), random_cost))
     return results
 
 
@@ -836,15 +837,18 @@ def _attention_distance(coupling: Coupling) -> float:
     return 0.5 * float(np.abs(a @ shares - b).sum())
 
 
-def _measured(row: Row, coupling: Coupling, self_cost: float | None, shuffled: float | None) -> BatchRow:
+def _measured(
+    row: Row, coupling: Coupling, self_cost: float | None, shuffled: float | None, random_cost: float | None
+) -> BatchRow:
     cost = coupling.transport_cost
     likeness = None
-    if self_cost is not None and shuffled is not None and shuffled - self_cost > 1e-9 * max(1.0, abs(self_cost)):
-        likeness = (shuffled - cost) / (shuffled - self_cost)
+    # Two equal texts and a stranger just as near: nothing to measure between.
+    if self_cost is not None and random_cost is not None and random_cost - self_cost > 1e-9 * max(1.0, abs(self_cost)):
+        likeness = (random_cost - cost) / (random_cost - self_cost)
     price = coupling.price
     labels = coupling.source.labels
     order = np.argsort(-price, kind="stable")[:DEAREST].tolist()
-    scores = {} if row.gold is None else _scores(row, coupling)
+    scores: dict[str, Any] = {} if row.gold is None else _scores(row, coupling)
     return BatchRow(
         line=row.line,
         status=coupling.status,
@@ -1259,8 +1263,3 @@ def write_results(
 
     suffix = _suffix(str(out))
     write_whole(out, result_bytes(table, rows, suffix, texts=texts, spreadsheet_safe=spreadsheet_safe))
-
-
-def with_settings(settings: BatchSettings, **changes: Any) -> BatchSettings:
-    """Return settings with some of their coupling's options changed."""
-    return replace(settings, coupling=replace(settings.coupling, **changes))

@@ -204,7 +204,7 @@ class Coupling:
         used = plan > 0
         # Logarithms apart: the product of two small marginals may underflow.
         rows, columns = np.nonzero(used)
-        logs = np.log(plan[used]) - np.log(plan.sum(axis=1))[rows] - np.log(plan.sum(axis=0))[columns]
+        logs = np.log(plan[used]) - np.log(plan.sum(axis=1)[rows]) - np.log(plan.sum(axis=0)[columns])
         return max(0.0, float((plan[used] * logs).sum()))
 
     @cached_property

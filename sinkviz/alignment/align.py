@@ -26,7 +26,8 @@ DEFAULTS: dict[str, Settings] = {
     "softmax": Settings(ScoreSettings("softmax", epsilon=0.5, order=1.0), "threshold", 0.46),
     "cosine": Settings(ScoreSettings("cosine", order=1.0), "mutual", -np.inf),
 }
-"""What `align` uses for each mechanism: chosen on Edinburgh++ train (English) and XL-WA dev (es, it, ru) together.
+"""What `align` uses for each mechanism: chosen on Edinburgh++ train (English) and XL-WA dev (es, it, ru) together;
+"unbalanced" by the folds' choices on each, and "relaxed" takes the settings of "unbalanced" untuned.
 
 The figures are in benchmarks/alignment.md.
 """

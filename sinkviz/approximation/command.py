@@ -95,8 +95,9 @@ def run(args: argparse.Namespace) -> int:
     show = sys.stderr.isatty() and not args.quiet
     last, done = 0.0, len(experiment.rows)
     interrupted = False
+    finished = earlier is not None and earlier.complete
     try:
-        for report in experiment.run():
+        for report in () if finished else experiment.run():
             if args.out_file and len(report.result.rows) > done:
                 done = len(report.result.rows)
                 report.result.save(args.out_file)
@@ -110,8 +111,8 @@ def run(args: argparse.Namespace) -> int:
         interrupted = True
     if show:
         print("\r\x1b[K", end="", file=sys.stderr)
-    result = experiment.result()
-    if args.out_file:
+    result = earlier if earlier is not None and finished else experiment.result()
+    if args.out_file and not finished:
         result.save(args.out_file)
     if args.models:
         for cell, model in experiment.models.items():

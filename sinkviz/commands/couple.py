@@ -69,8 +69,8 @@ def word_links(coupling: Coupling, source: str | list[str], target: str | list[s
     from sinkviz.alignment.links import links_from_coupling
 
     rows, columns = (_numbers(*side) for side in ((source, coupling.source), (target, coupling.target)))
-    rule = "null" if coupling.mechanism == "partial" else "mutual"
-    return [(rows[i], columns[j]) for i, j in links_from_coupling(coupling, rule=rule)]
+    links = links_from_coupling(coupling, rule="null" if coupling.mechanism == "partial" else "mutual")
+    return [(rows[i], columns[j]) for i, j in links]
 
 
 def _numbers(text: str | list[str], measure: Measure) -> list[int]:

@@ -41,7 +41,8 @@ def run(options: argparse.Namespace) -> int:
     for side in ("source", "target"):
         name = getattr(options, f"{side}_labels")
         if name is not None:
-            own = replace(own, **{f"{side}_labels": tuple(read_text(name).splitlines())})
+            changed: dict[str, Any] = {f"{side}_labels": tuple(read_text(name).splitlines())}
+            own = replace(own, **changed)
     given: dict[str, Any] = {
         name: getattr(options, name)
         for name in ("mechanism", "epsilon", "epsilon_unit", "relaxation", "null_cost")

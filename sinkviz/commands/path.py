@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from sinkviz.commands.common import (
     Progress,
@@ -16,6 +17,9 @@ from sinkviz.commands.common import (
     settings,
     table,
 )
+
+if TYPE_CHECKING:
+    from sinkviz.coupling import Coupling
 
 COLUMNS = (
     "epsilon",
@@ -103,8 +107,13 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _write(
-    name: str, options: argparse.Namespace, couplings: list, rows: list, records: list, epsilons: object
-) -> None:  # type: ignore[type-arg]
+    name: str,
+    options: argparse.Namespace,
+    couplings: list[Coupling],
+    rows: list[tuple[Any, ...]],
+    records: list[dict[str, Any]],
+    epsilons: object,
+) -> None:
     import io
 
     import numpy as np
@@ -124,8 +133,8 @@ def _write(
             buffer,
             epsilons=np.asarray(epsilons),
             plans=np.stack([c.plan for c in couplings]),
-            f=np.stack([c.f for c in couplings]),
-            g=np.stack([c.g for c in couplings]),
+            f=np.stack([np.asarray(c.f) for c in couplings]),
+            g=np.stack([np.asarray(c.g) for c in couplings]),
             cost=couplings[0].cost,
             status=np.asarray([c.status for c in couplings]),
             source_weights=couplings[0].source.weights,
@@ -138,7 +147,7 @@ def _write(
         from sinkviz.figures import epsilon_curves
 
         size = Size(width=options.width, width_mm=options.width_mm, font_pt=options.font_pt, height=options.height)
-        extra = {} if size.height is None else {"height": int(size.height)}
+        extra: dict[str, Any] = {} if size.height is None else {"height": int(size.height)}
         figure = epsilon_curves(couplings, theme=options.theme, width=int(size.canvas(1)), **extra)
         drawn = compose([[figure]], size=size, theme=options.theme, font=options.font)
         if suffix == ".svg":

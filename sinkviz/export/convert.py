@@ -6,6 +6,8 @@ real, embedded letters, and looks for each script among the fonts that the syste
 
 from __future__ import annotations
 
+from typing import Literal
+
 from sinkviz.export.pictures import Picture
 
 MOST_PNG_PIXELS = 100_000_000
@@ -16,13 +18,11 @@ _PAGE = """\
 """
 
 
-def _compiled(picture: Picture, kind: str, ppi: float | None = None) -> bytes:
+def _compiled(picture: Picture, kind: Literal["pdf", "png"], ppi: float | None = None) -> bytes:
     import typst
 
     page = _PAGE.format(width=f"{picture.width_pt:.3f}", height=f"{picture.height_pt:.3f}")
-    options = {} if ppi is None else {"ppi": ppi}
-    result = typst.compile(page.encode("utf-8"), format=kind, sys_inputs={"svg": picture.svg}, **options)
-    return bytes(result)
+    return typst.compile(page.encode("utf-8"), format=kind, ppi=ppi, sys_inputs={"svg": picture.svg})
 
 
 def to_pdf(picture: Picture) -> bytes:

@@ -271,15 +271,17 @@ def compose(
         widest = max(widest, left - _GAP)
         top += tallest + _GAP
     height = top - _GAP
+    # Panels have whole pixels; what that leaves over must not change the width on paper.
+    scale = size.scale if size.width_mm is None else size.width_mm / widest
     background = element("rect", width=widest, height=height, fill=palette(theme).card)
     svg = root(
         background + "".join(parts),
         widest,
         height,
         font=font,
-        scale=size.scale,
+        scale=scale,
         unit=size.unit,
         title="sinkviz",
         description=" ".join(word for word in words if word),
     )
-    return Picture(svg, widest, height, size.scale, size.unit)
+    return Picture(svg, widest, height, scale, size.unit)

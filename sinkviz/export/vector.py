@@ -42,7 +42,7 @@ def _n(value: float) -> str:
     return "0" if text == "-0" else text
 
 
-def element(name: str, content: str = "", **attributes: object) -> str:
+def element(name: str, content: str = "", **attributes: Any) -> str:
     """Return one SVG element; underscores in names become hyphens, None leaves an attribute out."""
     given = {
         key.replace("_", "-"): _n(value) if isinstance(value, float) else str(value)
@@ -68,13 +68,13 @@ def paint(colour: str) -> tuple[str, float | None]:
     return f"#{red:02x}{green:02x}{blue:02x}", float(match[4])
 
 
-def _fill(colour: str, opacity: float = 1.0) -> dict[str, object]:
+def _fill(colour: str, opacity: float = 1.0) -> dict[str, Any]:
     plain, alpha = paint(colour)
     together = opacity * (1.0 if alpha is None else alpha)
     return {"fill": plain, "fill_opacity": None if together == 1 else together}
 
 
-def _stroke(colour: str, width: float, dash: str = "solid", opacity: float = 1.0) -> dict[str, object]:
+def _stroke(colour: str, width: float, dash: str = "solid", opacity: float = 1.0) -> dict[str, Any]:
     plain, alpha = paint(colour)
     together = opacity * (1.0 if alpha is None else alpha)
     dashes = {"solid": None, "dot": (1, 1), "dash": (3, 3), "dashdot": (3, 2, 1, 2)}
@@ -310,9 +310,14 @@ def tick_values(axis: Axis) -> list[tuple[float, str]]:
     count = max(2, int(spec.get("nticks", 5)))
     rough = (high - low) / count
     power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * k for k in (1, 2, 5, 10) if power * k >= rough * (1 - 1e-9))
-    first = math.ceil(low / step - 1e-9)
-    ticks = [k * step for k in range(first, math.floor(high / step + 1e-9) + 1)]
+    steps = [power * k for k in (1, 2, 5, 10) if power * k >= rough * (1 - 1e-9)]
+    finer = [power * k for k in (5, 2, 1, 0.5)]
+    # Rarely a round step has no two multiples in the range: then the next finer one.
+    for step in (steps[0], *(one for one in finer if one < steps[0])):
+        first = math.ceil(low / step - 1e-9)
+        ticks = [k * step for k in range(first, math.floor(high / step + 1e-9) + 1)]
+        if len(ticks) >= 2:
+            break
     return [(value, number(0.0 if abs(value) < 1e-12 * step else float(f"{value:.12g}"))) for value in ticks]
 
 
@@ -340,7 +345,7 @@ def _extent(sheet: Sheet, axis: Axis) -> tuple[float, float]:
     return (sheet.bottom, sheet.top) if axis.horizontal else (sheet.left, sheet.right)
 
 
-def _straight(axis: Axis, at: float, start: float, end: float, **attributes: object) -> str:
+def _straight(axis: Axis, at: float, start: float, end: float, **attributes: Any) -> str:
     if axis.horizontal:
         return element("line", x1=at, y1=start, x2=at, y2=end, **attributes)
     return element("line", x1=start, y1=at, x2=end, y2=at, **attributes)
@@ -367,7 +372,7 @@ def _ticks(sheet: Sheet, axis: Axis, base: Style) -> None:
         line = _stroke(spec.get("linecolor", "#444444"), 1.0)
         places = [cross, *(_extent(sheet, axis) if spec.get("mirror") else ())]
         for place in dict.fromkeys(round(p, 2) for p in places):
-            ends = {"x1": axis.start, "x2": axis.end, "y1": place, "y2": place}
+            ends: dict[str, Any] = {"x1": axis.start, "x2": axis.end, "y1": place, "y2": place}
             if not axis.horizontal:
                 ends = {"x1": place, "x2": place, "y1": axis.start, "y2": axis.end}
             sheet.add(element("line", **ends, **line))
@@ -489,7 +494,12 @@ def _bar(sheet: Sheet, trace: Json, base: Style) -> None:
             look = {"fill": _pattern(sheet, marker["pattern"], colour)}
         if line.get("width"):
             look |= {"stroke": line.get("color", "#444444"), "stroke_width": float(line["width"])}
-        box = {"x": min(first, last), "y": min(one, other), "width": abs(last - first), "height": abs(other - one)}
+        box: dict[str, Any] = {
+            "x": min(first, last),
+            "y": min(one, other),
+            "width": abs(last - first),
+            "height": abs(other - one),
+        }
         if not across:
             box = {"x": min(one, other), "y": min(first, last), "width": abs(other - one), "height": abs(last - first)}
         bars.append(element("rect", **box, **look))

@@ -79,12 +79,15 @@ def clouds(
         # The box turns within the frame and is seen from a distance.
         frame = 0.6 * frame[0], 0.6 * frame[1]
     sizes = _sizes(coupling, scale, space)
-    places, drawn = _label_places(coupling, projection, pairs, np.concatenate(sizes[:2]), frame)
+    # Labels keep clear of a square and of its outline, whichever is larger.
+    reach = sizes[0], np.maximum(sizes[1], sizes[2])
+    places, drawn = _label_places(coupling, projection, pairs, np.concatenate(reach), frame)
     data = [
         *_lines(coupling, pairs, projection, scale, colours),
-        _atoms(coupling, projection, sizes[0], colours, "source", places[: shape[0]]),
-        _atoms(coupling, projection, sizes[1], colours, "target", places[shape[0] :]),
+        _atoms(coupling, projection, sizes[0], colours, "source"),
+        _atoms(coupling, projection, sizes[1], colours, "target"),
         _outlines(coupling, projection, sizes[2], colours),
+        *([] if space else _names(coupling, projection, reach, colours, places)),
     ]
     foot = 112
     layout = sheet(
@@ -102,7 +105,7 @@ def clouds(
     if space:
         layout["scene"] = {
             # Plotly's 3-D text shows entities as they are spelled; annotations are drawn like all other text.
-            "annotations": _floating(coupling, projection, places, np.concatenate(sizes[:2]), colours),
+            "annotations": _floating(coupling, projection, places, np.concatenate(reach), colours),
             **{f"{letter}axis": _side(colours, title) for letter, title in zip("xyz", titles, strict=True)},
             "aspectmode": "data",
             "bgcolor": colours.card,
@@ -177,24 +180,16 @@ def _atoms(
     sizes: Points,
     colours: Palette,
     side: str,
-    places: list[str | None],
 ) -> Json:
     source = side == "source"
     measure = coupling.source if source else coupling.target
     mass = coupling.given if source else coupling.received
     labels = measure.labels
     verb = "gives" if source else "receives"
-    flat = projection.dimensions == 2
-    text = {
-        "text": [tick(label) if place else "" for label, place in zip(labels, places, strict=True)],
-        "textposition": [place or "middle right" for place in places],
-        "textfont": {"size": SMALL_FONT_SIZE + 1, "color": colours.source_text if source else colours.target_text},
-        "cliponaxis": False,
-    }
     return _trace(
         projection,
         projection.source if source else projection.target,
-        mode="markers+text" if flat else "markers",
+        mode="markers",
         name=f"source {measure.unit}" if source else f"target {measure.unit}: mass received",
         marker={
             "symbol": "circle" if source else "square",
@@ -204,13 +199,39 @@ def _atoms(
             "line": {"width": 0},
             "opacity": 1,
         },
-        **(text if flat else {}),
         customdata=[
             [full(label), 100 * float(mass[k]), 100 * float(measure.weights[k])] for k, label in enumerate(labels)
         ],
         hovertemplate=f"<b>%{{customdata[0]}}</b><br>{verb} %{{customdata[1]:.3~g}} %, "
         "weight %{customdata[2]:.3~g} %<extra></extra>",
     )
+
+
+def _names(
+    coupling: Coupling, projection: Projection, reach: tuple[Points, Points], colours: Palette, places: list[str | None]
+) -> list[Json]:
+    """Return the labels of both sides, each beside an unseen mark as large as what it names."""
+    n = coupling.shape[0]
+    return [
+        {
+            "type": "scatter",
+            "mode": "markers+text",
+            "name": f"labels of the {side}",
+            "x": points[:, 0],
+            "y": points[:, 1],
+            "marker": {"size": np.maximum(sizes, 2.0).tolist(), "opacity": 0, "color": colour},
+            "text": [tick(label) if place else "" for label, place in zip(labels, sides, strict=True)],
+            "textposition": [place or "middle right" for place in sides],
+            "textfont": {"size": SMALL_FONT_SIZE + 1, "color": colour},
+            "cliponaxis": False,
+            "hoverinfo": "skip",
+            "showlegend": False,
+        }
+        for side, labels, points, sizes, colour, sides in (
+            ("source", coupling.source.labels, projection.source, reach[0], colours.source_text, places[:n]),
+            ("target", coupling.target.labels, projection.target, reach[1], colours.target_text, places[n:]),
+        )
+    ]
 
 
 def _floating(

@@ -20,9 +20,9 @@ _STYLES: dict[str, tuple[str, str]] = {
     "coupling": ("solid", "circle"),
     "attention": ("dash", "square"),
     "independent": ("dot", "diamond"),
-    "bound": ("dash", "circle"),
+    "bound": ("dot", "circle"),
     "source": ("solid", "circle"),
-    "target": ("solid", "square"),
+    "target": ("dash", "square"),
     "good": ("solid", "circle"),
     "wrong": ("dot", "x"),
     "pin": ("dashdot", "triangle-up"),
@@ -161,19 +161,19 @@ def line_chart(
         width=width,
         margin={"l": 64, "r": 20, "t": 66, "b": foot + (16 if left_out else 0)},
     )
-    ticks: Json = {}
+    ticks: Json = {"nticks": 8}
     if x_ticks is not None:
         ticks = {"tickvals": [at for at, _ in x_ticks], "ticktext": [text for _, text in x_ticks]}
+    elif x_log:
+        ticks = log_ticks(_range(every_x, True, 0.05))
     layout["xaxis"] = axis(
         colours,
         type="log" if x_log else "linear",
         range=_range(every_x, x_log, 0.05),
         showline=True,
         linecolor=colours.border,
-        nticks=8,
         title={"text": x_title, "standoff": 6, "font": {"size": SMALL_FONT_SIZE, "color": colours.muted}},
         fixedrange=True,
-        **({"dtick": 1} if x_log and x_ticks is None else {}),
         **ticks,
         **standoff(3),
     )
@@ -184,12 +184,11 @@ def line_chart(
         colours,
         type="log" if y_log else "linear",
         range=span,
-        nticks=7,
         showgrid=True,
         gridcolor=colours.border,
         title={"text": y_title, "standoff": 4, "font": {"size": SMALL_FONT_SIZE, "color": colours.muted}},
         fixedrange=True,
-        **({"exponentformat": "power"} if y_log else {"tickformat": ".3~g"}),
+        **(log_ticks(span) if y_log else {"nticks": 7, "tickformat": ".3~g"}),
         **standoff(3),
     )
     inner = layout["height"] - 66 - foot
@@ -223,7 +222,7 @@ def line_chart(
     if left_out:
         words = "1 value of 0 has" if left_out == 1 else f"{left_out} values of 0 have"
         annotations.append(
-            note(colours, f"{words} no place on this axis", yref="container", y=0, yanchor="bottom", yshift=4)
+            note(colours, f"{words} no place on this axis", yanchor="bottom", yshift=4 - layout["margin"]["b"])
         )
     layout["annotations"], layout["shapes"] = annotations, shapes
     return finished(data, layout, description)
@@ -240,6 +239,26 @@ def _range(values: Sequence[float], logarithmic: bool, room: float) -> list[floa
     low, high = min(places), max(places)
     pad = room * (high - low) or (0.5 if logarithmic else 0.05 * abs(high) or 0.5)
     return [low - pad, high + pad]
+
+
+def log_ticks(span: Sequence[float]) -> Json:
+    """Return the ticks of a logarithmic axis from 10^span[0] to 10^span[1]: powers of ten, 2 and 5 where it is short.
+
+    >>> log_ticks([-2.1, -0.9])["ticktext"]
+    ['0.01', '0.02', '0.05', '0.1']
+    """
+    low, high = span
+    first, last = int(np.floor(low)), int(np.ceil(high))
+    factors = (1, 2, 5) if high - low < 2 else (1,)
+    step = max(1, round((high - low) / 7))
+    values = [
+        factor * 10.0**power
+        for power in range(first, last + 1)
+        if power % step == 0
+        for factor in factors
+        if low <= power + np.log10(factor) <= high
+    ]
+    return {"tickvals": values, "ticktext": [number(value) for value in values]}
 
 
 def _rule(along: Literal["x", "y"], at: float, colours: Palette) -> Json:
@@ -334,6 +353,8 @@ def bar_chart(
             }
         )
     foot = 96
+    # A few groups alone would be walls instead of bars.
+    aside = max(0.0, (3 - len(groups)) / 2)
     layout = sheet(
         colours,
         title=title,
@@ -344,7 +365,7 @@ def bar_chart(
     )
     layout["xaxis"] = axis(
         colours,
-        range=[-0.6, len(groups) - 0.4],
+        range=[-0.6 - aside, len(groups) - 0.4 + aside],
         tickvals=list(range(len(groups))),
         ticktext=[_wrapped(name) for name in groups],
         tickangle=0,
@@ -352,16 +373,16 @@ def bar_chart(
         fixedrange=True,
         **standoff(3),
     )
+    span = _range([*top, *bottom], True, 0.08) if y_log else [0, 1.08 * max(top, default=1.0) or 1.0]
     layout["yaxis"] = axis(
         colours,
         type="log" if y_log else "linear",
-        range=_range([*top, *bottom], True, 0.08) if y_log else [0, 1.08 * max(top, default=1.0) or 1.0],
-        nticks=6,
+        range=span,
         showgrid=True,
         gridcolor=colours.border,
         title={"text": y_title, "standoff": 4, "font": {"size": SMALL_FONT_SIZE, "color": colours.muted}},
         fixedrange=True,
-        **({"exponentformat": "power"} if y_log else {"tickformat": ".3~g"}),
+        **(log_ticks(span) if y_log else {"nticks": 6, "tickformat": ".3~g"}),
         **standoff(3),
     )
     layout["barmode"] = "overlay"

@@ -110,10 +110,8 @@ def atom_bars(
             note(
                 colours,
                 f"{len(shown)} of {len(values)} labels drawn, the rest on hover",
-                yref="container",
-                y=0,
                 yanchor="bottom",
-                yshift=4,
+                yshift=4 - foot,
             )
         ]
     return finished(data, layout, description)
@@ -163,8 +161,7 @@ def matrix_map(
         limits = (-largest, largest) if diverging else (0.0 if shares else low, high if high > low else low + 1.0)
     low, high = limits
     named = [0.0 if low < 0 < high else (low + high) / 2]
-    # A tick at the very end falls off by rounding.
-    ends = [low, *named, high - 1e-6 * (high - low)]
+    ends = [low, *named, high]
     shown_rows, shown_columns = thinned(n), thinned(m)
     row_text = [tick(rows[i]) if rows[i] else "" for i in shown_rows]
     column_text = [tick(columns[j]) if columns[j] else "" for j in shown_columns]
@@ -269,7 +266,8 @@ def matrix_map(
             "outlinecolor": colours.border,
             "tickfont": {"size": SMALL_FONT_SIZE, "color": colours.muted},
             "tickvals": ends,
-            "ticktext": [percent(end) if shares else number(end) for end in (low, *named, high)],
+            "ticktext": [percent(end) if shares else number(end) for end in ends],
+            "ticklabeloverflow": "allow",
             "title": {
                 "text": bar_title,
                 "side": "top",
@@ -283,10 +281,8 @@ def matrix_map(
             note(
                 colours,
                 f"{len(shown_rows)} of {n} row and {len(shown_columns)} of {m} column labels drawn, the rest on hover",
-                yref="container",
-                y=0,
                 yanchor="bottom",
-                yshift=4,
+                yshift=4 - bottom,
             )
         ]
     return finished(data, layout, description)
@@ -422,10 +418,8 @@ def moving_clouds(
             note(
                 colours,
                 f"{drawn} of {atoms} labels drawn, the rest on hover",
-                yref="container",
-                y=0,
                 yanchor="bottom",
-                yshift=4,
+                yshift=-58,
             )
         ]
     moved = ""
@@ -469,7 +463,7 @@ def plane_coupling(
 
     Args:
         x, y: points, shapes (n, 2) and (m, 2). plan: shape (n, m); marks are as large as its row and column sums.
-        title, subtitle, description: our own words.
+        title, subtitle, description: our own words; without a title there is no heading.
         extent: half the width of the square that is drawn, to share with other panels.
         theme: "light" or "dark". width, height: pixels.
 
@@ -529,19 +523,23 @@ def plane_coupling(
                 "hovertemplate": f"{side}, mass %{{customdata:.3~g}} %<extra></extra>",
             }
         )
+    foot = 66
     layout = sheet(
         colours,
         title=title,
         subtitle=subtitle,
         height=height,
         width=width,
-        margin={"l": 10, "r": 10, "t": 60, "b": 66},
+        margin={"l": 10, "r": 10, "t": 60 if title else 10, "b": foot},
     )
+    if not title:
+        del layout["title"]
     half = extent or 1.08 * float(np.abs(np.concatenate([x, y])).max()) or 1.0
     for letter in "xy":
         layout[f"{letter}axis"] = axis(
             colours,
             range=[-half, half],
+            constrain="domain",
             showticklabels=False,
             showgrid=True,
             gridcolor=colours.border,
@@ -555,10 +553,8 @@ def plane_coupling(
         note(
             colours,
             f"lines drawn: {percent(shown / total)} of the mass",
-            yref="container",
-            y=0,
             yanchor="bottom",
-            yshift=2,
+            yshift=2 - foot,
         )
     ]
     return finished(data, layout, description)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from sinkviz.transport.single import (
+    CAREFUL_RUNG,
     CONVERGED,
     DIRECT,
     MAX_ITERATIONS,
@@ -29,7 +30,9 @@ CHECK = 8
 """Iterations between two looks at the device."""
 DENSE = 128
 """Largest side for which Newton's system is factorised; beyond, conjugate gradients."""
-PATIENCE = 15
+INSERTED = 4
+"""Rungs that may be put between two others."""
+PATIENCE = 8
 """Newton iterations without progress after which a rung is given up."""
 
 
@@ -251,20 +254,26 @@ def scaling_phase(batch: Batch, tolerance: float, rounds: int) -> tuple[Tensor, 
 class Machine:
     """The annealed Newton iteration on a batch, one evaluation of every active item at a time."""
 
-    def __init__(self, batch: Batch, spread: Tensor, tolerance: float, budget: int) -> None:
-        self.batch = batch
+    def __init__(
+        self, batch: Batch, spread: Tensor, tolerance: float, budget: int, factor: float = RUNG,
+        loose: float = RUNG_TOLERANCE,
+    ) -> None:  # fmt: skip
+        self.whole = batch
         self.tolerance, self.budget = tolerance, budget
+        self.factor, self.loose = factor, max(loose, tolerance)
+        self.prepare(batch)
+        goal = batch.epsilon
+        rungs = (spread / (DIRECT * goal)).clamp_min(1).log().div(math.log(factor)).ceil()
+        rungs = torch.where(batch.warm, 0.0, rungs)
+        self.epsilon = goal * factor**rungs
+
+    def prepare(self, batch: Batch) -> None:
+        self.batch = batch
         self.log_a, self.log_b = safe_log(batch.a), safe_log(batch.b)
         self.mass = batch.a.sum(-1)
         self.fixed_a = batch.relaxation_a == math.inf
         self.fixed_b = batch.relaxation_b == math.inf
         self.singular = self.fixed_a & self.fixed_b
-        goal = batch.epsilon
-        rungs = (spread / (DIRECT * goal)).clamp_min(1).log().div(math.log(RUNG)).ceil()
-        rungs = torch.where(batch.warm, 0.0, rungs)
-        self.epsilon = goal * RUNG**rungs
-        self.g = batch.g.clone()
-        self.f = batch.f.clone()
 
     def evaluate(self, g: Tensor, epsilon: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Make the rows exact; the plan, f, row sums, and column sums."""
@@ -312,18 +321,18 @@ class Machine:
         device = mass.device
         zeros = torch.zeros_like(mass)
         never = torch.zeros(count, dtype=torch.bool, device=device)
-        f_out, g_out = batch.f.clone(), batch.g.clone()
+        g_out = batch.g.clone()
         code = torch.full((count,), STALLED, dtype=torch.int64, device=device)
         iterations = torch.zeros(count, dtype=torch.int64, device=device)
         index = torch.arange(count, device=device)
         # Everything that belongs to an item and changes; the names are kept in one dictionary so that finished items
         # can be dropped from all of it at once.
         s: dict[str, Tensor] = {
-            "g": self.g, "epsilon": self.epsilon, "finished": never.clone(),
-            "base": self.g, "step": torch.zeros_like(self.g), "length": zeros + 1, "slope": zeros.clone(),
+            "g": batch.g, "epsilon": self.epsilon, "finished": never.clone(),
+            "base": batch.g, "step": torch.zeros_like(batch.g), "length": zeros + 1, "slope": zeros.clone(),
             "dual": zeros - math.inf, "error": zeros + math.inf, "trial": never.clone(), "fresh": never | True,
-            "cuts": zeros.clone(), "best": zeros + math.inf, "best_g": self.g, "since": zeros.clone(),
-            "good_g": self.g, "good_epsilon": zeros + math.nan, "old_g": self.g, "old_epsilon": zeros + math.nan,
+            "cuts": zeros.clone(), "best": zeros + math.inf, "best_g": batch.g, "since": zeros.clone(),
+            "good_g": batch.g, "good_epsilon": zeros + math.nan,
             "inserted": zeros.clone(), "used": iterations.clone(), "index": index,
         }  # fmt: skip
         look = CHECK if mass.is_cuda else 1
@@ -347,8 +356,8 @@ class Machine:
             keep = ~finished
             s = {name: value[keep] for name, value in s.items()}
             self._keep(keep)
-        self.__init__(batch, zeros, self.tolerance, self.budget)  # type: ignore[misc]
-        plan, f_out, _, _ = self.evaluate(g_out, batch.epsilon)
+        self.prepare(self.whole)
+        plan, f_out, _, _ = self.evaluate(g_out, self.whole.epsilon)
         return BatchSolution(plan, f_out, g_out, code, iterations)
 
     def _keep(self, keep: Tensor) -> None:
@@ -368,7 +377,7 @@ class Machine:
         error = torch.where(error.isfinite(), error, math.inf)
         dual = self.dual(f, s["g"], rows, target, epsilon)
         last = epsilon <= goal
-        limit = torch.where(last, self.tolerance, max(RUNG_TOLERANCE, self.tolerance)) * mass
+        limit = torch.where(last, self.tolerance, self.loose) * mass
         s["used"] = s["used"] + going
         polished = self.column_update(s["g"], c, epsilon)
 
@@ -390,7 +399,7 @@ class Machine:
         s["since"] = torch.where(progress | advance, 0.0, s["since"] + going)
         s["best"] = torch.where(progress, error, s["best"])
         stuck = take & ((s["since"] > PATIENCE) | ~error.isfinite())
-        can_insert = stuck & s["good_epsilon"].isfinite() & (s["inserted"] < 40) & (s["good_epsilon"] > 1.05 * epsilon)
+        can_insert = stuck & s["good_epsilon"].isfinite() & (s["inserted"] < INSERTED) & (s["good_epsilon"] > 1.05 * epsilon)
         dead = stuck & ~can_insert & last
         skip = stuck & ~can_insert & ~last
         take = take & ~stuck
@@ -431,13 +440,12 @@ class Machine:
         s["trial"] = torch.where(newton, True, torch.where(sinkhorn | advance | stuck, False, s["trial"]))
 
         # Down the ladder: from the secant through the last two solutions.
-        lower = torch.maximum(epsilon / RUNG, goal)
+        lower = torch.maximum(epsilon / self.factor, goal)
         lower = torch.where(lower < 1.2 * goal, goal, lower)
         slope = (lower - epsilon) / (epsilon - s["good_epsilon"])
         slope = torch.where(slope.isfinite() & (s["good_epsilon"] > epsilon), slope, 0.0)
         ahead = polished + slope.unsqueeze(-1) * (polished - s["good_g"])
         g = torch.where((advance | skip).unsqueeze(-1), torch.where(advance.unsqueeze(-1), ahead, polished), g)
-        s["old_g"] = torch.where(advance.unsqueeze(-1), s["good_g"], s["old_g"])
         s["good_g"] = torch.where(advance.unsqueeze(-1), polished, s["good_g"])
         s["good_epsilon"] = torch.where(advance, epsilon, s["good_epsilon"])
         between = (epsilon * s["good_epsilon"]).sqrt()
@@ -491,9 +499,20 @@ def solve(
     plan = torch.empty_like(centred)
     code = torch.zeros_like(fixed, dtype=torch.int64)
     iterations = torch.zeros_like(code)
+    free = (relaxation_a == 0) | (relaxation_b == 0)
     direct = fixed & ~warm & (spread <= DIRECT * epsilon)
-    rest = ~direct
+    rest = ~(direct | free)
     f_out, g_out = f.clone(), g.clone()
+    if bool(free.any()):
+        where = free.nonzero().squeeze(-1)
+        part = batch.at(where)
+        one_sided = softmin(part.cost, torch.zeros_like(part.a), safe_log(part.a), part.epsilon, -2)
+        one_sided = torch.where(part.b > 0, one_sided * pull(part.relaxation_b, part.epsilon).unsqueeze(-1), 0.0)
+        g_out[where] = torch.where((part.relaxation_b == 0).unsqueeze(-1), 0.0, one_sided)
+        plan[where], f_out[where], _, _ = Machine(part, spread[where], tolerance, 1).evaluate(
+            g_out[where], part.epsilon
+        )
+        iterations[where] = 1
     if bool(direct.any()):
         where = direct.nonzero().squeeze(-1)
         part = batch.at(where)
@@ -507,6 +526,15 @@ def solve(
     if bool(rest.any()):
         where = rest.nonzero().squeeze(-1)
         solution = Machine(batch.at(where), spread[where], tolerance, budget).solve()
+        plan[where], f_out[where], g_out[where] = solution.plan, solution.f, solution.g
+        code[where] = solution.code
+        iterations[where] += solution.iterations
+    if bool((code == STALLED).any()):
+        # Once more, carefully: see `single.descend`.
+        where = (code == STALLED).nonzero().squeeze(-1)
+        part = batch.at(where)
+        part.g, part.warm = torch.zeros_like(part.g), torch.zeros_like(part.warm)
+        solution = Machine(part, spread[where], tolerance, budget, CAREFUL_RUNG, tolerance).solve()
         plan[where], f_out[where], g_out[where] = solution.plan, solution.f, solution.g
         code[where] = solution.code
         iterations[where] += solution.iterations

@@ -80,11 +80,11 @@ def solve(problem: Problem, init: Init, budget: int) -> Outcome:
             f.add_(shift)
             g.sub_(shift)
     rows, columns = plan.sum(1, dtype=torch.float64), plan.sum(0, dtype=torch.float64)
-    if not math.isfinite(float(rows.sum()) + float(f.sum()) + float(g.sum())) and not problem.forbidden:
-        return _nothing(problem, plan, f, g, solution.iterations)
     row_residual, row_error, row_gap = _side_single(rows, a, f, relaxation_a)
     column_residual, column_error, column_gap = _side_single(columns, b, g, relaxation_b)
     residual = max(row_residual, column_residual) / (mass if balanced else max(mass, float(rows.sum())))
+    if not math.isfinite(residual):
+        return _nothing(problem, plan, f, g, solution.iterations)
     code = solution.code
     if residual <= problem.tolerance:
         code = CONVERGED
@@ -279,10 +279,24 @@ def _together(
         solution = batched.solve(*arguments, tolerance=tolerance, budget=budget, init=init)
     else:
         solution = _in_groups(arguments, tolerance, budget, init)
+    if not cost.is_cuda:
+        _alone(solution, arguments, tolerance, budget, sparse)
     if sparse:
         solution.plan = torch.where(empty[:, None, None], 0.0, solution.plan)
         _extend_batch(solution, cost, a, b, solve_a, solve_b, epsilon, relaxation_a, relaxation_b)
     return solution
+
+
+def _alone(
+    solution: batched.BatchSolution, arguments: tuple[Tensor, ...], tolerance: float, budget: int, sparse: bool
+) -> None:
+    """Solve again, one by one, the items that stalled in the batch: `single` has finer means."""
+    for k in (solution.code == STALLED).nonzero().squeeze(1).tolist():
+        one = [x[k : k + 1] for x in arguments]
+        part = _one_by_one(*one, tolerance, budget, None, sparse)
+        solution.plan[k], solution.f[k], solution.g[k] = part.plan[0], part.f[0], part.g[0]
+        solution.code[k] = part.code[0]
+        solution.iterations[k] += part.iterations[0]
 
 
 def _in_groups(
@@ -389,10 +403,6 @@ def _judge(
     """Fix the gauge, recompute both marginals from the plan, and say what is true."""
     plan = solution.plan.to(problem.cost.dtype)
     f, g = solution.f, solution.g
-    # Outside float64, such as a relaxed plan of mass e^1000: zeros, and no claim.
-    lost = ~(plan.sum((-2, -1), dtype=torch.float64).isfinite() & ~f.isnan().any(-1) & ~g.isnan().any(-1))
-    plan = torch.where(lost[:, None, None], 0.0, plan)
-    f, g = torch.where(lost.unsqueeze(-1), 0.0, f), torch.where(lost.unsqueeze(-1), 0.0, g)
     balanced = (relaxation_a == math.inf) & (relaxation_b == math.inf)
     shift = torch.where(balanced, torch.where(b > 0, b * g, 0.0).sum(-1) / b.sum(-1), 0.0).unsqueeze(-1)
     f, g = f + shift, g - shift
@@ -401,14 +411,20 @@ def _judge(
     column_residual, column_error, column_gap = _side(columns, b, g, relaxation_b)
     mass = a.sum(-1)
     mass = torch.where(balanced, mass, torch.maximum(mass, rows.sum(-1)))
-    residual = torch.where(lost, math.inf, torch.maximum(row_residual, column_residual) / mass)
+    residual = torch.maximum(row_residual, column_residual) / mass
+    lost = ~residual.isfinite()
+    residual = torch.where(lost, math.inf, residual)
+    gap = torch.where(lost, math.inf, row_gap + column_gap)
+    # Outside float64, such as a relaxed plan of mass e^1000: zeros, and no claim.
+    plan = torch.where(lost[:, None, None], 0.0, plan)
+    f, g = torch.where(lost.unsqueeze(-1), 0.0, f), torch.where(lost.unsqueeze(-1), 0.0, g)
     good = residual <= problem.tolerance
     code = torch.where(good, CONVERGED, torch.where(solution.code == MAX_ITERATIONS, MAX_ITERATIONS, STALLED))
     shape = problem.batch
     if not shape:
         return Outcome(
             plan[0], f[0], g[0], int(code[0]), float(residual[0]), float(row_error[0]), float(column_error[0]),
-            float((row_gap + column_gap)[0]), int(solution.iterations[0]),
+            float(gap[0]), int(solution.iterations[0]),
         )  # fmt: skip
     return Outcome(
         plan.reshape(*shape, *plan.shape[1:]),
@@ -418,7 +434,7 @@ def _judge(
         residual.reshape(shape),
         row_error.reshape(shape),
         column_error.reshape(shape),
-        (row_gap + column_gap).reshape(shape),
+        gap.reshape(shape),
         solution.iterations.reshape(shape),
     )
 

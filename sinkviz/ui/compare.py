@@ -70,20 +70,26 @@ def page() -> None:
     for control in CONTROLS:
         st.session_state.setdefault(control.key, control.default)
     remember(st.session_state["source"], st.session_state["target"], _restore)
-    for problem in problems:
-        say(st.warning, "A part of the link could not be read and was left out. ", problem)
+    with st.container():
+        for problem in problems:
+            say(st.warning, "A part of the link could not be read and was left out. ", problem)
     _toolbar()
     spots = _texts()
     _controls()
     source, target = _chosen_texts()
-    measures = _measure_both(source, target, spots)
-    if measures is None:
+    # Messages have one place, so that the view below keeps its own: it would be mounted anew elsewhere.
+    with st.container():
+        measures = _measure_both(source, target, spots)
+        if measures is not None:
+            _notices(source, target, measures)
+            st.session_state["last_good"] = measures
+        elif "last_good" in st.session_state:
+            st.warning("This is the last picture that could be drawn; it does not belong to the texts above.")
+    shown = st.session_state.get("last_good")
+    if shown is None:
         state.write_url(CONTROLS, _link_parameter())
-        _last_good()
     else:
-        st.session_state["last_good"] = measures
-        _notices(source, target, measures)
-        _explore(measures)
+        _explore(shown)
 
 
 # --- texts -----------------------------------------------------------------------------------------------------------
@@ -98,10 +104,15 @@ def _begin() -> None:
 def _set_texts(source: str, target: str) -> None:
     changed = (source, target) != (st.session_state.get("source"), st.session_state.get("target"))
     st.session_state["source"], st.session_state["target"] = source, target
-    match = [e["id"] for e in examples() if (e["source"], e["target"]) == (source, target)]
-    st.session_state["example"] = match[0] if match else None
+    _find_example()
     if changed and "url_written" in st.session_state:
         state.forget_atoms()
+
+
+def _find_example() -> None:
+    now = st.session_state
+    match = [e["id"] for e in examples() if (e["source"], e["target"]) == (now["source"], now["target"])]
+    now["example"] = match[0] if match else None
 
 
 def _restore(source: str | None, target: str | None) -> None:
@@ -117,7 +128,9 @@ def _restore(source: str | None, target: str | None) -> None:
 
 
 def _typed() -> None:
-    _set_texts(st.session_state["source"], st.session_state["target"])
+    # The fields themselves are not set here: that would overwrite what is being typed in the other one.
+    _find_example()
+    state.forget_atoms()
 
 
 def _take_example() -> None:
@@ -192,9 +205,11 @@ def _toolbar() -> None:
             "only against them can a picture be judged. What you typed stays.",
             persist_state="session",
         )
-    chosen = next((e for e in examples() if e["id"] == st.session_state.get("example")), None)
-    if chosen is not None:
-        st.caption(chosen["teaches"])
+    # The place is always there: an element that comes or goes above the fields would take the focus out of them.
+    with st.container():
+        for example in examples():
+            if example["id"] == st.session_state.get("example"):
+                st.caption(plain(example["teaches"]))
 
 
 def _texts() -> dict[str, Any]:
@@ -400,14 +415,6 @@ def _notices(source: str, target: str, measures: tuple[Measure, Measure]) -> Non
             "One side has a single atom: the coupling is then a⊗b for every ε, since all mass must pass through it. "
             "Attention is still free to choose."
         )
-
-
-def _last_good() -> None:
-    last = st.session_state.get("last_good")
-    if last is None:
-        return
-    st.warning("This is the last picture that could be drawn; it does not belong to the texts above.")
-    _explore(last)
 
 
 # --- links -----------------------------------------------------------------------------------------------------------

@@ -141,7 +141,7 @@ def walk_none(texts: tuple[str, str], weighted: tuple[Measure, Measure], model: 
     def unit_rows(points: NDArray[np.float32]) -> Numbers:
         exact = points.astype(np.float64)
         lengths = np.linalg.norm(exact, axis=1, keepdims=True)
-        return np.divide(exact, lengths, out=np.zeros_like(exact), where=lengths > 0)
+        return np.asarray(np.divide(exact, lengths, out=np.zeros_like(exact), where=lengths > 0))
 
     return Walk(
         source=weighted[0],

@@ -423,12 +423,11 @@ def _dial(walk: Walk) -> tuple[float, float]:
         present = float(state.view()["epsilon"])
         options: list[Any] = sorted({*GRID, present})
         key, now["inside_epsilon"] = "inside_epsilon", present
-        marks = {0.35: "0.35 σ, where most words have two or three partners"}
+        marks: dict[Any, str] = {0.35: "0.35 σ, where most words have two or three partners"}
 
         def moved() -> None:
             state.set_view({**state.view(), "epsilon": float(now["inside_epsilon"])})
-            # The view on Compare takes settings over only where their revision has changed.
-            now["view_epoch"] = now.get("view_epoch", 0) + 1
+            state.renew_view()
 
         def worth(value: Any) -> float:
             return float(value)
@@ -774,6 +773,7 @@ def _own_attention(view: _View, layer: int) -> None:
 def _clouds(view: _View) -> None:
     from sinkviz import figures
     from sinkviz.figures.labels import percent
+    from sinkviz.figures.steps import largest_cell, matrix_map
     from sinkviz.projection import shared_projection
 
     walk = view.walk
@@ -804,12 +804,26 @@ def _clouds(view: _View) -> None:
     keys = Measure.from_points(walk.key, walk.target.weights, walk.target.labels)
     projection = shared_projection(queries, keys)
     figure = figures.clouds(view.coupling, projection, theme=_theme())
-    _chart(
+    scores = walk.query @ walk.key.T
+    labels = view.labels
+    _pair(
         _retitled(
             figure,
             "Queries and keys in one space",
             f"shared PCA, {percent(projection.kept)} of the variance · lines: the plan to come",
-        )
+        ),
+        matrix_map(
+            scores,
+            *labels,
+            title="Inner products",
+            subtitle="high = query and key point the same way",
+            bar_title="⟨Q, K⟩",
+            diverging=bool(scores.min() < 0),
+            description=f"Inner product of every query with every key; highest: {largest_cell(scores, *labels)}; "
+            f"lowest: "
+            f"{largest_cell(scores, *labels, smallest=True)}.",
+            theme=_theme(),
+        ),
     )
 
 
@@ -943,17 +957,17 @@ def _iteration_step(view: _View) -> None:
     mode: Any = "lines+markers" if len(run.steps) <= 60 else "lines"
     lines = [
         Line(
-            "columns against b, after the rows",
-            run.steps[halves].tolist(),
-            np.where(run.column_error[halves] > floor, run.column_error[halves], 0.0).tolist(),
-            tone="target",
-            mode=mode,
-        ),
-        Line(
             "rows against a, after the columns",
             run.steps[whole].tolist(),
             np.where(run.row_error[whole] > floor, run.row_error[whole], 0.0).tolist(),
             tone="source",
+            mode=mode,
+        ),
+        Line(
+            "columns against b, after the rows",
+            run.steps[halves].tolist(),
+            np.where(run.column_error[halves] > floor, run.column_error[halves], 0.0).tolist(),
+            tone="target",
             mode=mode,
         ),
     ]
@@ -964,7 +978,7 @@ def _iteration_step(view: _View) -> None:
     chart = line_chart(
         lines,
         title="Errors of the two marginals",
-        subtitle="each step makes one side exact; the other's error is drawn",
+        subtitle="each step mends one side; drawn: the other",
         x_title="steps",
         y_title="L1 error",
         x_log=bool(long),
@@ -1038,7 +1052,7 @@ def _half_step(run: Iterations) -> int:
         on_change=moved,
         persist_state="session",
     )
-    return names.index(cast(str, chosen))
+    return names.index(chosen)
 
 
 # --- 6 potentials ----------------------------------------------------------------------------------------------------
@@ -1143,7 +1157,7 @@ def _target_prices(view: _View) -> np.ndarray:
     centred = double_centred(walk.cost, walk.source.weights, walk.target.weights)
     b = walk.target.weights
     paid = (view.balanced.plan * centred).sum(0)
-    return np.divide(paid, b, out=np.zeros(len(b)), where=b > 0)
+    return np.asarray(np.divide(paid, b, out=np.zeros(len(b)), where=b > 0))
 
 
 # --- 7 plan ----------------------------------------------------------------------------------------------------------

@@ -13,6 +13,8 @@ SOURCE, TARGET = "Source text", "Target text"
 
 _SCRIPT = """
 const KEY = "sinkviz.texts";
+const PAUSE = 600; // milliseconds
+let pause = 0;
 const read = () => {
   try { return JSON.parse(sessionStorage.getItem(KEY)) || {}; } catch { return {}; }
 };
@@ -27,10 +29,17 @@ export default function ({ data, setTriggerValue }) {
   } else {
     write(texts);
   }
-  // Text is sent to the server when the field is left; until then only the tab knows it.
+  // Streamlit sends a text when its field is left. Here the tab keeps every keystroke, and a pause sends the text.
   const onInput = (event) => {
-    const name = Object.keys(labels).find((key) => labels[key] === event.target?.getAttribute?.("aria-label"));
-    if (name) write({ ...read(), [name]: event.target.value });
+    const field = event.target;
+    const name = Object.keys(labels).find((key) => labels[key] === field?.getAttribute?.("aria-label"));
+    if (!name || event.isComposing) return;
+    write({ ...read(), [name]: field.value });
+    clearTimeout(pause);
+    pause = setTimeout(() => {
+      if (!field.isConnected) return;
+      field.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", code: "Enter", ctrlKey: true, bubbles: true }));
+    }, PAUSE);
   };
   document.addEventListener("input", onInput, true);
   return () => document.removeEventListener("input", onInput, true);

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -92,7 +94,19 @@ def page() -> None:
         label_visibility="collapsed",
         persist_state="session",
     )
+    _load()
     {"gallery": _gallery, "proof": _proof, "live": _live, "stored": _stored}[str(section)]()
+
+
+def _load() -> None:
+    """Say what is awaited while the solver is loaded for the first time."""
+    if "torch" in sys.modules and "ot" in sys.modules:
+        return
+    place = st.empty()
+    place.info("Loading the solver …")
+    importlib.import_module("sinkviz.approximation")
+    importlib.import_module("ot")
+    place.empty()
 
 
 # --- shared ----------------------------------------------------------------------------------------------------------
@@ -199,7 +213,6 @@ def _gallery() -> None:
                 tags = ["contextual" if system.contextual else "no context"]
                 if not system.continuous:
                     tags.append(":red[not continuous]")
-                st.caption(" · ".join(tags))
                 try:
                     if system.dim != 2:
                         raise ValueError(
@@ -210,17 +223,21 @@ def _gallery() -> None:
                     say(st.error, "", str(error))
                     continue
                 away = coupling_distance(plan, np.outer(a, b), x, y)
+                tags += [f"ε = {number(system.epsilon)}", f"W₁ to independence {number(away.upper)}"]
+                st.caption(" · ".join(tags))
+                # One square for all pictures of the same pair.
+                reach = max(float(np.abs(x).max()), float(np.abs(y).max()))
                 _chart(
                     plane_coupling(
                         x,
                         y,
                         plan,
                         title="",
-                        subtitle=f"ε = {number(system.epsilon)} · W₁ to independence {number(away.upper)}",
+                        subtitle="",
                         description=f"{count(len(x), 'source point')} as discs and {count(len(y), 'target point')} as "
                         f"squares, coupled by the system; its W1 distance from the independent coupling is "
                         f"{number(away.upper)}.",
-                        extent=3.0,
+                        extent=1.12 * reach,
                         theme=_theme(),
                     )
                 )
@@ -444,7 +461,10 @@ def _rank(system: CouplingSystem, points: int, seed: int) -> None:
     explained = float(found.explained[rank - 1]) if rank else 0.0
     _facts(
         {
-            "‖c − c_r‖∞": (number(step.sup_error), "Largest error of the cost, at the best r(x) + s(y)."),
+            "Largest error of the cost": (
+                number(step.sup_error),
+                "Largest error of the cost, at the best r(x) + s(y).",
+            ),
             "W₁ of the plans": (number(step.distance.upper), "W1 between the plans of c_r and of c."),
             "Carried by r factors": (percent(explained), "Share of the squared, weighted, double-centred cost."),
         }
@@ -453,8 +473,8 @@ def _rank(system: CouplingSystem, points: int, seed: int) -> None:
     measured = [max(one.distance.upper, 0.0) for one in steps]
     chart = line_chart(
         [
-            Line("‖c − c_r‖∞", ranks, [_floor(one.sup_error) for one in steps], tone="target"),
-            Line("W₁(S_{c_r}, S_c), measured", ranks, [_floor(value) for value in measured]),
+            Line("largest error of the cost", ranks, [_floor(one.sup_error) for one in steps], tone="target"),
+            Line("W₁ of the plans, measured", ranks, [_floor(value) for value in measured]),
             Line(
                 "bound on W₁ from step 4",
                 ranks,
@@ -1027,11 +1047,11 @@ def _table(result: ExperimentResult) -> None:
     for one in result.summaries():
         entry: dict[str, Any] = {
             "model": KINDS[one.kind],
-            "width": one.width or None,
-            "layers": one.layers if one.kind != "independent" else None,
-            "parameters": one.parameters or None,
+            "width": str(one.width or "–"),
+            "layers": str(one.layers) if one.kind != "independent" else "–",
+            "parameters": f"{one.parameters:,}" if one.parameters else "–",
             "ε": one.epsilon,
-            "training pairs": one.training_size or None,
+            "training pairs": f"{one.training_size:,}" if one.training_size else "–",
             "seeds": one.mean.count,
             "mean W1": _theorem_interval(one.mean),
             "largest W1 seen": _theorem_interval(one.largest),
@@ -1049,7 +1069,7 @@ def _table(result: ExperimentResult) -> None:
         if one.diverged:
             entry["diverged"] = one.diverged
         rates = sorted({row.learning_rate for row in chosen if row.learning_rate})
-        entry["learning rate"] = ", ".join(f"{rate:g}" for rate in rates) or None
+        entry["learning rate"] = ", ".join(f"{rate:g}" for rate in rates) or "–"
         rows.append(entry)
     st.dataframe(pd.DataFrame(rows), hide_index=True)
     st.caption(
@@ -1327,11 +1347,15 @@ def _comparison(results: dict[str, ExperimentResult]) -> None:
             )
         )
     st.markdown(
-        "Softmax keeps only the weights of the source. To meet those of the target as well, its encoders would have "
-        "to learn "
-        "the potential g, which depends on both clouds at once; each encoder sees only one. Both kinds have the same "
-        "encoders, "
-        "steps and training pairs, and each its own learning rate, chosen on validation pairs."
+        "Softmax keeps only the weights of the source. To meet those of the target as well, its encoders would have to "
+        "learn the potential g, which depends on both clouds at once; each encoder sees only one. Both kinds have "
+        "the same "
+        "encoders, steps and training pairs"
+        + (
+            ", and each its own learning rate, chosen on validation pairs."
+            if all(len(one.config.learning_rates) > 1 for one in best.values())
+            else "; the learning rates stand in the tables."
+        )
     )
     chosen_name = st.selectbox(
         "Details of", names, key="stored_comparison", format_func=lambda name: systems[name].title, width=420

@@ -148,7 +148,7 @@ def test_nothing_typed_is_lost_by_a_reload(page: Any) -> None:
     area = page.get_by_label("Target text", exact=True)
     area.click()
     area.press("Control+a")
-    area.press_sequentially("typed, not yet sent")
+    page.keyboard.insert_text("typed, not yet sent")
     page.reload()
     page.wait_for_function(
         """() => document.querySelector('textarea[aria-label="Target text"]')?.value === 'typed, not yet sent'"""
@@ -156,6 +156,22 @@ def test_nothing_typed_is_lost_by_a_reload(page: Any) -> None:
     assert page.get_by_label("Source text", exact=True).input_value() == "Typed and sent."
     wait_for_text(page, "target", "typed, not yet sent")
     assert "texts=" not in page.url
+
+
+def test_a_pause_in_typing_draws_and_typing_goes_on_undisturbed(page: Any) -> None:
+    area = page.get_by_label("Source text", exact=True)
+    area.click()
+    area.press("Control+a")
+    page.keyboard.type("Snow fell", delay=40)
+    wait_for_text(page, "source", "Snow fell")
+    page.keyboard.type(" on the quiet harbour", delay=90)
+    other = page.get_by_label("Target text", exact=True)
+    other.click()
+    other.press("Control+a")
+    page.keyboard.type("Rain came to the loud port", delay=90)
+    wait_for_text(page, "target", "Rain came to the loud port")
+    assert other.input_value() == "Rain came to the loud port"
+    assert area.input_value() == "Snow fell on the quiet harbour"
 
 
 def test_nothing_typed_is_lost_by_an_error(page: Any) -> None:
@@ -201,3 +217,40 @@ def test_a_phone_shows_one_column(server: Any, open_page: Open) -> None:
     left, right = lines(page).bounding_box(), lines(page, "Attention").bounding_box()
     assert right["y"] > left["y"] + left["height"] - 1
     assert page.evaluate("document.documentElement.scrollWidth") <= 391
+
+
+def test_nothing_typed_is_lost_by_a_page_change(page: Any) -> None:
+    type_text(page, "Source text", "Kept across pages.")
+    wait_for_text(page, "source", "Kept across pages.")
+    area = page.get_by_label("Target text", exact=True)
+    area.click()
+    area.press("Control+a")
+    page.keyboard.insert_text("typed before leaving")
+    page.get_by_role("link", name="Evidence").click()
+    page.wait_for_timeout(1500)
+    if "evidence" not in page.url:  # Leaving the field and the link reach Streamlit in one moment: one may win.
+        page.get_by_role("link", name="Evidence").click()
+    page.get_by_role("button", name="Run").wait_for()
+    page.get_by_role("link", name="Compare").click()
+    wait_for_text(page, "source", "Kept across pages.")
+    wait_for_text(page, "target", "typed before leaving")
+    assert page.get_by_label("Target text", exact=True).input_value() == "typed before leaving"
+    page.wait_for_function("() => location.search.includes('unit=word')")
+
+
+@pytest.mark.parametrize("name", ["evidence", "batch"])
+def test_every_page_has_its_own_address_on_a_fresh_server(fresh_server: Any, open_page: Open, name: str) -> None:
+    page = open_page(f"{fresh_server.url}/{name}")
+    page.get_by_role("button", name="Run" if name == "evidence" else "Start").wait_for()
+    assert page.get_by_role("link", name="Compare").is_visible()
+    assert page.url.endswith(f"/{name}")
+
+
+def test_back_and_forward_move_through_settings(page: Any) -> None:
+    page.get_by_role("radio", name="Tokens", exact=True).click()
+    page.wait_for_function("() => !location.search.includes('unit=word')")
+    page.go_back()
+    page.wait_for_function("() => location.search.includes('unit=word')")
+    page.get_by_role("radio", name="Words", exact=True).and_(page.locator("[aria-checked=true]")).wait_for()
+    page.go_forward()
+    page.get_by_role("radio", name="Tokens", exact=True).and_(page.locator("[aria-checked=true]")).wait_for()

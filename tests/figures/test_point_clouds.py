@@ -95,7 +95,7 @@ def _boxes(figure: Any, width: float, height: float) -> np.ndarray:
     from sinkviz.figures.labels import text_width
 
     boxes = []
-    for trace in _marks(figure)[:2]:
+    for trace in [trace for trace in figure.data if trace.name.startswith("labels of")]:
         for x, y, text, place, size in zip(
             trace.x, trace.y, trace.text, trace.textposition, trace.marker.size, strict=True
         ):

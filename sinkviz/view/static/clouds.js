@@ -25,7 +25,7 @@ export class Clouds {
     this.subtitle = h("span", { class: "muted" });
     this.node = h("section", { class: "card", "aria-label": side === "left" ? "Clouds, coupling" : "Clouds, attention" }, [
       h("header", {}, [
-        h("h3", { text: "Clouds" }),
+        h("h2", { text: "Clouds" }),
         this.subtitle,
         side === "left" ? why("the clouds", WHY) : null,
       ]),

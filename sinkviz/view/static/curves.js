@@ -20,7 +20,7 @@ class Chart {
     this.other = h("div", { class: "dot attention" });
     this.value = h("span", { class: "muted" });
     this.stage = h("div", { class: "chart" }, [this.canvas, this.mark, this.dot, this.other]);
-    this.node = h("div", { class: "chart-block" }, [h("h4", {}, [h("span", { text: title }), this.value]), this.stage]);
+    this.node = h("div", { class: "chart-block" }, [h("h3", {}, [h("span", { text: title }), this.value]), this.stage]);
     /** @type {Line[]} */
     this.lines = [];
   }
@@ -118,7 +118,7 @@ export class Curves {
     this.note = h("span", { class: "muted" });
     this.node = h("section", { class: "card curves", "aria-label": "Curves over ε" }, [
       h("header", {}, [
-        h("h3", { text: "Over ε" }),
+        h("h2", { text: "Over ε" }),
         h("span", { class: "muted", text: "full line: converged coupling, dashed: attention, dots: as shown now" }),
         this.note,
         why("the curves", WHY),
@@ -161,6 +161,8 @@ export class Curves {
 
   draw() {
     const { view } = this;
+    // Numbers may be there before the first frame has made room for them.
+    if (!this.cost.context) return;
     this.cost.show(this.lines(0), view.theme, false);
     this.information.show(this.lines(1), view.theme, true);
     this.partners.show(this.lines(2), view.theme, true);

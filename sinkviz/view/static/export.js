@@ -94,7 +94,7 @@ export function svg(view) {
     const x = gap + (k % perRow) * chartWidth;
     const top = y + Math.floor(k / perRow) * (chart.height + 34);
     pen.origin(x, top + 22);
-    pen.text(chart.node.querySelector("h4 span").textContent, 0, -8, { size: 12, weight: 700, fill: colours.text });
+    pen.text(chart.node.querySelector("h3 span").textContent, 0, -8, { size: 12, weight: 700, fill: colours.text });
     chart.paint(pen, theme);
     const at = chart.x(view.model.epsilon(view.settings) / view.model.unit);
     pen.strokes([at, 10, at, chart.height - 24], colours.text, 1, 0.7, { dash: [2, 2] });

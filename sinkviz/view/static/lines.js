@@ -28,7 +28,7 @@ export class Lines {
       { class: "stage", tabindex: "0", role: "group", "aria-label": side === "left" ? "Transport lines of the coupling" : "Transport lines of attention" },
       [this.canvas, this.top, this.gap, this.bottom],
     );
-    this.title = h("h3", { text: side === "left" ? "Coupling" : "Attention" });
+    this.title = h("h2", { text: side === "left" ? "Coupling" : "Attention" });
     this.subtitle = h("span", { class: "muted" });
     this.check = h("span", { class: "check muted" });
     this.caption = h("p", { class: "caption" });

@@ -145,13 +145,18 @@ export class View {
     const given = { ...header.settings, ...(this.component.settings ?? {}) };
     const sameTexts = header.texts_key === this.textsKey;
     const sameProblem = header.key === this.key;
+    this.root.classList.remove("failed");
     const asked = !this.given || !same(given, this.given);
     this.given = copy(given);
-    if (sameProblem && !asked && header.revision === this.revision) return;
+    if (sameProblem && !asked && header.revision === this.revision) {
+      setText(this.message, "");
+      return;
+    }
     this.key = header.key;
     this.textsKey = header.texts_key;
     this.bytes = this.data;
-    this.root.classList.remove("failed", "old");
+    this.root.classList.remove("old");
+    setText(this.message, "");
     if (!sameTexts) {
       // Other texts: everything starts anew.
       this.model = new Model(payload);
@@ -160,7 +165,6 @@ export class View {
       this.history = new History(this.settings);
       this.sent = copy(this.settings);
       this.opened = null;
-      setText(this.message, "");
     } else {
       if (!sameProblem) this.model = new Model(payload);
       // Settings that come with new weights are those the view sent; it may have moved on since. What it did not send

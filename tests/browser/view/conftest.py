@@ -22,8 +22,9 @@ from sinkviz.view.bundle import program
 SOURCE = "The old fisherman sat on the bank. He counted his few fish 🐟 twice. Nothing was missing."
 TARGET = "Beside the stream an angler sat. His small catch was counted again and again."
 
-HARNESS = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>view</title></head><body>
-<main id="mount"></main><script type="module">
+HARNESS = """<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>view</title><style>html { color-scheme: light dark } body { margin: 8px }
+@media (prefers-color-scheme: dark) { body { background: #0f1420; color: #e8ecf5 } }</style></head><body>
+<main><h1 style="margin:0;font-size:14px">Live view</h1><div id="mount"></div></main><script type="module">
 %s
 const mount = sinkvizView();
 const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));

@@ -106,7 +106,7 @@ def test_a_link_for_longer_texts_is_clipped_not_trusted(show: Show) -> None:
 
 def test_damaged_data_is_a_sentence_not_a_blank_page(show: Show, fish: Problem) -> None:
     page = show(fish.blob)
-    page.evaluate("window.feed(new Uint8Array([1, 2, 3]))")
+    page.evaluate("void window.feed(new Uint8Array([1, 2, 3]))")
     page.wait_for_timeout(100)
     assert "cannot be drawn" in page.locator(".panel .message").inner_text()
     feed(page, fish.blob)
@@ -158,7 +158,7 @@ def test_the_theme_follows_the_page_at_once(show: Show, fish: Problem) -> None:
     assert dark[0] == "rgb(22, 29, 44)"
     assert light[1] != dark[1]
     # Streamlit says its own background: that comes before what the system prefers.
-    page.evaluate("document.getElementById('mount').style.setProperty('--st-background-color', '#ffffff'); window.feed(view.data)")
+    page.evaluate("document.getElementById('mount').style.setProperty('--st-background-color', '#ffffff'); void window.feed(view.data)")
     rest(page)
     assert page.evaluate("view.root.dataset.theme") == "light"
 
@@ -243,7 +243,7 @@ def test_a_phone_shows_one_column_and_nothing_sticks_out(show: Show, fish: Probl
 
 
 def test_long_texts_open_by_sentence_and_say_what_is_drawn(show: Show) -> None:
-    words = " ".join(f"word{k % 97} and thing{k % 31}." if k % 9 == 8 else f"word{k % 89} of{k % 13}" for k in range(420))
+    words = " ".join(f"word{k % 97} and thing{k % 31}." if k % 9 == 8 else f"Word{k % 89} of{k % 13}" for k in range(420))
     page = show(problem(words, words[: len(words) // 2]).blob)
     assert page.evaluate("view.level") == "sentence"
     assert page.evaluate("view.pictures.lines.left.mode") == "track"
