@@ -15,6 +15,7 @@ import argparse
 import asyncio
 import os
 import random
+import re
 import shutil
 import socket
 import statistics
@@ -98,7 +99,7 @@ async def session(browser: Any, url: str, number: int, end: float, tally: Tally,
             try:
                 await page.wait_for_function(
                     "mark => document.querySelector('[data-testid=stException]') || "
-                    "window.__find(document).some(node => node.textContent === mark)",
+                    "window.__find(document).some(node => node.textContent.includes(mark))",
                     arg=mark,
                     timeout=1000 * WAIT * (3 if heavy else 1),
                 )
@@ -112,9 +113,8 @@ async def session(browser: Any, url: str, number: int, end: float, tally: Tally,
             if failed:
                 tally.errors.append(f"{name}, turn {turn}: the page shows an exception")
             seen = await page.evaluate("() => window.__find(document).map(node => node.textContent)")
-            strange = [
-                word for word in seen if word.startswith(MARK) and not word.startswith(f"{MARK}{letters(number)}")
-            ]
+            marks = {found for label in seen for found in re.findall(f"{MARK}[a-j]{{3}}", label)}
+            strange = sorted(marks - {f"{MARK}{letters(number)}"})
             if strange:
                 tally.mixed.append(f"{name}, turn {turn}: {strange[0]}")
             await asyncio.sleep(source.uniform(0.5, 1.5) * pause)

@@ -9,7 +9,11 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from sinkviz import alignment as alignment
+    from sinkviz import approximation as approximation
+    from sinkviz import transformer as transformer
     from sinkviz import transport as transport
+    from sinkviz.alignment.align import align as align
     from sinkviz.coupling import Coupling as Coupling
     from sinkviz.coupling import Link as Link
     from sinkviz.measure import Measure as Measure
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
     from sinkviz.pipeline import couple as couple
     from sinkviz.pipeline import embed as embed
     from sinkviz.pipeline import epsilon_path as epsilon_path
+    from sinkviz.transformer.model import SinkhornTransformer as SinkhornTransformer
 
 __version__ = "0.1.0"
 
@@ -25,12 +30,14 @@ _HOME = {
     "EpsilonPath": "sinkviz.pipeline",
     "Link": "sinkviz.coupling",
     "Measure": "sinkviz.measure",
+    "SinkhornTransformer": "sinkviz.transformer.model",
+    "align": "sinkviz.alignment.align",
     "couple": "sinkviz.pipeline",
     "embed": "sinkviz.pipeline",
     "epsilon_path": "sinkviz.pipeline",
 }
-_ROOMS = ("transport",)
-__all__ = ["__version__", *sorted((*_HOME, *_ROOMS))]  # noqa: PLE0604
+_ROOMS = ("alignment", "approximation", "transformer", "transport")
+__all__ = ["__version__", *sorted((*_HOME, *_ROOMS))]
 
 
 def __getattr__(name: str) -> object:

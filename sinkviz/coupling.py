@@ -44,9 +44,7 @@ def _frozen(array: NDArray[np.generic]) -> Matrix:
     return owned
 
 
-def _block_sums(
-    matrix: Matrix, rows: NDArray[np.int64], columns: NDArray[np.int64], shape: tuple[int, int]
-) -> Matrix:
+def _block_sums(matrix: Matrix, rows: NDArray[np.int64], columns: NDArray[np.int64], shape: tuple[int, int]) -> Matrix:
     by_rows = np.zeros((shape[0], matrix.shape[1]))
     np.add.at(by_rows, rows, matrix)
     blocks = np.zeros((shape[1], shape[0]))

@@ -59,8 +59,7 @@ def validate_weights(weights: ArrayLike, count: int) -> NDArray[np.float64]:
     if (given < 0).any():
         position = int(np.flatnonzero(given < 0)[0])
         raise ValueError(
-            f"weights: expected numbers >= 0, got {given[position]} at position {position}; "
-            "use 0 to leave an atom out"
+            f"weights: expected numbers >= 0, got {given[position]} at position {position}; use 0 to leave an atom out"
         )
     largest = float(given.max(initial=0.0))
     if largest == 0.0:

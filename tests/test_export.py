@@ -328,3 +328,48 @@ def test_the_offline_page_asks_nobody(tmp_path: Path) -> None:
     page = path.read_text(encoding="utf-8")
     assert "default-src 'none'" in page
     assert "<script>alert(1)</script>" not in page
+
+
+def test_whiskers_fills_and_marks_of_the_other_pages() -> None:
+    import plotly.graph_objects as go
+
+    from sinkviz.export import compose
+
+    symbols = ["circle", "square-open", "diamond", "cross", "x", "triangle-up", "x-thin"]
+    figure = go.Figure(
+        [
+            {
+                "type": "scatter",
+                "x": [1, 10, 100],
+                "y": [1.0, 2.0, 3.0],
+                "error_y": {"type": "data", "symmetric": False, "array": [0.5, 0.5, 0.5], "arrayminus": [0.25, 0, 1]},
+                "name": "a",
+            },
+            {"type": "scatter", "mode": "lines", "x": [1, 100, 1], "y": [0, 0, 1], "fill": "toself", "name": "b"},
+            *(
+                {
+                    "type": "scatter",
+                    "mode": "markers",
+                    "x": [5],
+                    "y": [k / 4],
+                    "marker": {"symbol": symbol},
+                    "name": symbol,
+                }
+                for k, symbol in enumerate(symbols)
+            ),
+        ],
+        {
+            "width": 400,
+            "height": 300,
+            "margin": {"l": 40, "r": 10, "t": 20, "b": 60},
+            "xaxis": {"type": "log", "range": [-0.2, 2.2]},
+            "yaxis": {},
+            "font": {"size": 12, "color": "#000000"},
+        },
+    )
+    drawn = compose([[figure]])
+    assert len(list(ET.fromstring(drawn.svg).iter(f"{SVG}line"))) >= 9
+    assert to_pdf(drawn).startswith(b"%PDF-")
+    figure.data[0].update({"stackgroup": "one"})
+    with pytest.raises(ValueError, match="stackgroup"):
+        compose([[figure]])

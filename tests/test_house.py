@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "sinkviz"
 
+ALLOWED: dict[str, set[str]] = {
     "process": set(),
     "resources": set(),
     "language": set(),
@@ -22,7 +23,17 @@ PACKAGE = ROOT / "sinkviz"
     "projection": {"measure"},
     "pipeline": {"embedding", "transport", "transformer", "coupling", "measure"},
     "approximation": {"transformer", "transport", "measure", "resources"},
-    "alignment": {"embedding", "coupling", "projection", "measure", "pipeline", "text", "resources", "transport", "transformer"},
+    "alignment": {
+        "embedding",
+        "coupling",
+        "projection",
+        "measure",
+        "pipeline",
+        "text",
+        "resources",
+        "transport",
+        "transformer",
+    },
     "figures": {"coupling", "projection", "measure", "text"},
     "view": {"coupling", "projection", "measure", "text", "language", "figures"},
 }

@@ -160,6 +160,7 @@ class Sheet:
     width: float
     height: float
     identity: str
+    data: Sequence[Json] = ()
     axes: dict[str, Axis] = field(default_factory=dict)
     definitions: list[str] = field(default_factory=list)
     parts: list[str] = field(default_factory=list)
@@ -192,13 +193,26 @@ class Sheet:
         if "range" not in spec and "matches" in spec:
             other = spec["matches"]
             ranged = self.layout[f"{other[0]}axis{other[1:]}"]
-        if "range" not in ranged:
-            raise ValueError(f"{name}axis: expected a range, got none")
-        first, last = (float(value) for value in ranged["range"])
         kind = ranged.get("type", "linear")
+        first, last = (float(value) for value in ranged.get("range") or self._range(name, kind))
         if kind not in ("linear", "log"):
             raise ValueError(f"{name}axis: expected a linear or log axis, got {kind!r}")
         self.axes[name] = Axis(name, spec, start, end, first, last, kind == "log")
+
+    def _range(self, name: str, kind: str) -> tuple[float, float]:
+        """Return a range around all data of an axis that has none of its own."""
+        values = []
+        for trace in self.data:
+            if (trace.get(f"{name[0]}axis") or name[0]) == name:
+                for value in _list(trace.get(name[0], ()), 0):
+                    if isinstance(value, str):
+                        raise ValueError(f"{name}axis: expected numbers, got the category {value!r:.40}")
+                    if value is not None and (kind != "log" or value > 0):
+                        values.append(math.log10(value) if kind == "log" else float(value))
+        if not values:
+            return (0.0, 1.0)
+        pad = 0.06 * (max(values) - min(values)) or 0.5
+        return (min(values) - pad, max(values) + pad)
 
     def _match_units(self) -> None:
         """Make units equally long where an axis asks for it, by giving the other one more range."""
@@ -259,11 +273,16 @@ def figure_to_svg(figure: Any, *, width: float | None = None, height: float | No
     Raises:
         ValueError: marks that are not known here, a size without room.
     """
-    layout: Json = figure.layout.to_plotly_json()
+    layout: dict[str, Any] = figure.layout.to_plotly_json()
     wide = float(width or layout.get("width") or 660)
     tall = float(height or layout.get("height") or 450)
     data = [trace.to_plotly_json() for trace in figure.data]
-    sheet = Sheet(layout, wide, tall, identity)
+    for trace in data:
+        if trace.get("type", "scatter") in ("scatter", "bar", "heatmap"):
+            for letter in "xy":
+                name = trace.get(f"{letter}axis") or letter
+                layout.setdefault(f"{letter}axis{name[1:]}", {})
+    sheet = Sheet(layout, wide, tall, identity, data)
     base = _base(layout)
     sheet.add(element("rect", width=wide, height=tall, **_fill(layout.get("paper_bgcolor", "#ffffff"))))
     for axis in sheet.axes.values():
@@ -275,6 +294,9 @@ def figure_to_svg(figure: Any, *, width: float | None = None, height: float | No
         kind = trace.get("type", "scatter")
         if kind not in _TRACES:
             raise ValueError(f"figure: expected traces of type {', '.join(_TRACES)}, got {kind!r}")
+        unknown = sorted(set(trace) - _SILENT - _KNOWN[kind])
+        if unknown:
+            raise ValueError(f"figure: a {kind} has {', '.join(unknown)}, which cannot be drawn outside the page yet")
         _TRACES[kind](sheet, trace, base)
     if "scene" in layout:
         from sinkviz.export.space import scene
@@ -425,7 +447,8 @@ def _heatmap(sheet: Sheet, trace: Json, base: Style) -> None:
     x, y = sheet.axis_of(trace, "x"), sheet.axis_of(trace, "y")
     z = np.asarray(trace["z"], dtype=np.float64)
     colour = sheet.layout[trace["coloraxis"]] if "coloraxis" in trace else trace
-    rgb = colours_of(z, float(colour.get("cmin", 0)), float(colour.get("cmax", 1)), colour["colorscale"])
+    low, high = (float(colour.get(f"c{end}", colour.get(f"z{end}", k))) for k, end in enumerate(("min", "max")))
+    rgb = colours_of(z, low, high, colour["colorscale"])
     columns = _edges(trace.get("x"), z.shape[1], x)
     rows = _edges(trace.get("y"), z.shape[0], y)
     x_gap, y_gap = float(trace.get("xgap", 0)), float(trace.get("ygap", 0))
@@ -472,6 +495,30 @@ def _edges(centres: Any, count: int, axis: Axis) -> list[float]:
     return [axis(value) for value in values]
 
 
+def _whiskers(sheet: Sheet, trace: Json, at: Sequence[tuple[Any, Any]], axes: tuple[Axis, Axis]) -> None:
+    """Draw error bars, the ends marked by a short line."""
+    for k, name in enumerate(("error_x", "error_y")):
+        error = trace.get(name)
+        if not error:
+            continue
+        if error.get("type", "data") != "data":
+            raise ValueError(f"{name}: expected lengths as data, got {error.get('type')!r}")
+        above = _list(error["array"], 0)
+        below = _list(error.get("arrayminus"), 0) if error.get("arrayminus") is not None else above
+        look = _stroke(error.get("color", "#444444"), float(error.get("thickness", 2)))
+        cap = float(error.get("width", 4)) / 2
+        for point, up, down in zip(at, above, below, strict=True):
+            if None in (*point, up, down):
+                continue
+            across = axes[1 - k](point[1 - k])
+            ends = [axes[k](point[k] - down), axes[k](point[k] + up)]
+            strokes = [(ends[0], across, ends[1], across)]
+            strokes += [(end, across - cap, end, across + cap) for end in ends]
+            for one in strokes:
+                x1, y1, x2, y2 = one if k == 0 else (one[1], one[0], one[3], one[2])
+                sheet.add(element("line", x1=x1, y1=y1, x2=x2, y2=y2, **look))
+
+
 def _bar(sheet: Sheet, trace: Json, base: Style) -> None:
     del base
     x, y = sheet.axis_of(trace, "x"), sheet.axis_of(trace, "y")
@@ -504,6 +551,8 @@ def _bar(sheet: Sheet, trace: Json, base: Style) -> None:
             box = {"x": min(one, other), "y": min(first, last), "width": abs(other - one), "height": abs(last - first)}
         bars.append(element("rect", **box, **look))
     sheet.add(element("g", "".join(bars), clip_path=sheet.clip(x, y)))
+    tips = [start + length for start, length in zip(_list(trace.get("base", 0), count), lengths, strict=True)]
+    _whiskers(sheet, trace, list(zip(tips, places, strict=True) if across else zip(places, tips, strict=True)), (x, y))
 
 
 def _pattern(sheet: Sheet, pattern: Json, background: str) -> str:
@@ -529,6 +578,17 @@ def _scatter(sheet: Sheet, trace: Json, base: Style) -> None:
     xs, ys = _list(trace.get("x", ()), 0), _list(trace.get("y", ()), 0)
     points = [None if a is None or b is None else (x(a), y(b)) for a, b in zip(xs, ys, strict=True)]
     clip = None if trace.get("cliponaxis") is False else sheet.clip(x, y)
+    fill = trace.get("fill", "none")
+    if fill not in ("none", "toself", "tozeroy"):
+        raise ValueError(f"fill: expected toself or tozeroy, got {fill!r}")
+    if fill != "none" and any(points):
+        corners = [point for point in points if point is not None]
+        if fill == "tozeroy":
+            ground = y(0.0)
+            corners = [(corners[0][0], ground), *corners, (corners[-1][0], ground)]
+        outline = " ".join(_segments(corners)) + " Z"
+        sheet.add(element("path", d=outline, clip_path=clip, **_fill(trace.get("fillcolor", "rgba(0,0,0,0.1)"))))
+    _whiskers(sheet, trace, list(zip(xs, ys, strict=True)), (x, y))
     draw(sheet, trace, points, mode, base, clip)
 
 
@@ -578,15 +638,35 @@ def _segments(points: Sequence[tuple[float, float] | None]) -> Iterator[str]:
         pen = "L"
 
 
+_SHAPES = {
+    "diamond": "M0,-1.3 L1.3,0 L0,1.3 L-1.3,0 Z",
+    "triangle-up": "M0,-1.15 L1.1,0.75 L-1.1,0.75 Z",
+    "triangle-down": "M0,1.15 L1.1,-0.75 L-1.1,-0.75 Z",
+    "cross": "M-0.4,-1 H0.4 V-0.4 H1 V0.4 H0.4 V1 H-0.4 V0.4 H-1 V-0.4 H-0.4 Z",
+    "x": "M-1,-0.45 L-0.45,-1 L0,-0.55 L0.45,-1 L1,-0.45 L0.55,0 L1,0.45 L0.45,1 L0,0.55 L-0.45,1 L-1,0.45 L-0.55,0 Z",
+    "cross-thin": "M-1,0 H1 M0,-1 V1",
+    "x-thin": "M-1,-1 L1,1 M-1,1 L1,-1",
+    "line-ns": "M0,-1 V1",
+    "line-ew": "M-1,0 H1",
+}
+"""Outlines in units of half the size."""
+
+
 def mark(symbol: str, at: tuple[float, float], size: float, colour: str, line: float, opacity: float = 1.0) -> str:
-    """Return one marker: a disc or a square, filled or open."""
-    shape, _, kind = symbol.partition("-")
-    if shape not in ("circle", "square") or kind not in ("", "open"):
-        raise ValueError(f"marker: expected circle or square, filled or open, got {symbol!r}")
-    look = _stroke(colour, line or 1.0, opacity=opacity) if kind else _fill(colour, opacity)
+    """Return one marker, filled or open, as Plotly names them."""
+    shape = symbol.removesuffix("-open")
+    is_open = shape != symbol or shape.endswith("-thin") or shape.startswith("line-")
+    look = _stroke(colour, line or 1.0, opacity=opacity) if is_open else _fill(colour, opacity)
     if shape == "circle":
         return element("circle", cx=at[0], cy=at[1], r=size / 2, **look)
-    return element("rect", x=at[0] - size / 2, y=at[1] - size / 2, width=size, height=size, **look)
+    if shape == "square":
+        return element("rect", x=at[0] - size / 2, y=at[1] - size / 2, width=size, height=size, **look)
+    if shape not in _SHAPES:
+        raise ValueError(f"marker: expected one of circle, square, {', '.join(_SHAPES)}, or -open, got {symbol!r}")
+    if is_open:
+        look["stroke_width"] = float((line or 1.0) / max(size / 2, 1e-9))
+    move = f"translate({_n(at[0])},{_n(at[1])}) scale({_n(size / 2)})"
+    return element("path", d=_SHAPES[shape], transform=move, **look)
 
 
 def _texts(sheet: Sheet, trace: Json, points: Sequence[tuple[float, float] | None], base: Style) -> None:
@@ -626,6 +706,23 @@ def _nothing(sheet: Sheet, trace: Json, base: Style) -> None:
     """Leave the traces of a scene to `sinkviz.export.space`, which sorts them by depth."""
 
 
+_SILENT = {
+    "type", "name", "customdata", "hovertemplate", "hoverinfo", "hoverlabel", "meta", "visible", "showlegend",
+    "legendgroup", "legendrank", "uid", "hovertext", "hoveron",
+}  # fmt: skip
+"""Attributes that say nothing on paper."""
+_KNOWN = {
+    "scatter": {
+        "x", "y", "xaxis", "yaxis", "mode", "line", "marker", "text", "textposition", "textfont", "cliponaxis",
+        "error_x", "error_y", "fill", "fillcolor",
+    },
+    "scatter3d": {"x", "y", "z", "mode", "line", "marker", "text", "textposition", "textfont", "scene"},
+    "bar": {"x", "y", "xaxis", "yaxis", "orientation", "width", "base", "marker", "error_x", "error_y"},
+    "heatmap": {
+        "x", "y", "z", "xaxis", "yaxis", "coloraxis", "xgap", "ygap", "colorscale", "cmin", "cmax", "zmin", "zmax",
+        "showscale",
+    },
+}  # fmt: skip
 _TRACES = {"scatter": _scatter, "bar": _bar, "heatmap": _heatmap, "scatter3d": _nothing}
 
 

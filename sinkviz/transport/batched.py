@@ -246,7 +246,9 @@ def scaling_phase(batch: Batch, tolerance: float, rounds: int) -> tuple[Tensor, 
     plan *= u.unsqueeze(-1)
     plan *= v.unsqueeze(-2)
     scale = batch.epsilon.unsqueeze(-1)
-    f = torch.where(batch.a > 0, low[:, None] + scale * (u.clamp_min(1e-300).log() - torch.where(batch.a > 0, log_a, 0.0)), 0.0)
+    f = torch.where(
+        batch.a > 0, low[:, None] + scale * (u.clamp_min(1e-300).log() - torch.where(batch.a > 0, log_a, 0.0)), 0.0
+    )
     g = torch.where(batch.b > 0, scale * v.clamp_min(1e-300).log(), 0.0)
     return plan, f, g, done, used
 
@@ -287,7 +289,9 @@ class Machine:
         total = plan.sum(-1)
         level = peak.squeeze(-1) + total.clamp_min(1e-300).log()
         f = -(pull(batch.relaxation_a, epsilon) * epsilon).unsqueeze(-1) * level
-        rows = torch.where(self.fixed_a.unsqueeze(-1), batch.a, batch.a * (f * inverse[:, None] + level).clamp_max(MOST).exp())
+        rows = torch.where(
+            self.fixed_a.unsqueeze(-1), batch.a, batch.a * (f * inverse[:, None] + level).clamp_max(MOST).exp()
+        )
         plan *= (rows / total.clamp_min(1e-300)).unsqueeze(-1)
         return plan, f, rows, plan.sum(-2)
 
@@ -399,13 +403,17 @@ class Machine:
         s["since"] = torch.where(progress | advance, 0.0, s["since"] + going)
         s["best"] = torch.where(progress, error, s["best"])
         stuck = take & ((s["since"] > PATIENCE) | ~error.isfinite())
-        can_insert = stuck & s["good_epsilon"].isfinite() & (s["inserted"] < INSERTED) & (s["good_epsilon"] > 1.05 * epsilon)
+        can_insert = (
+            stuck & s["good_epsilon"].isfinite() & (s["inserted"] < INSERTED) & (s["good_epsilon"] > 1.05 * epsilon)
+        )
         dead = stuck & ~can_insert & last
         skip = stuck & ~can_insert & ~last
         take = take & ~stuck
 
         # Newton's step where it is wanted; a Sinkhorn update of the columns on a fresh rung or after too many cuts.
-        diagonal = torch.where(self.fixed_b.unsqueeze(-1), c, c / pull(batch.relaxation_b, epsilon).clamp_min(1e-300).unsqueeze(-1))
+        diagonal = torch.where(
+            self.fixed_b.unsqueeze(-1), c, c / pull(batch.relaxation_b, epsilon).clamp_min(1e-300).unsqueeze(-1)
+        )
         log_form = torch.where(c > 0, c * (target.clamp_min(1e-300) / c.clamp_min(1e-300)).log(), 0.0)
         right = torch.where(self.fixed_b.unsqueeze(-1), difference, log_form)
         right = torch.where(batch.b > 0, right, 0.0)
@@ -426,7 +434,11 @@ class Machine:
 
         scale = epsilon.unsqueeze(-1)
         g = s["g"]
-        g = torch.where(newton.unsqueeze(-1), s["g"] + (length.unsqueeze(-1) * scale) * torch.where(usable.unsqueeze(-1), step, 0.0), g)
+        g = torch.where(
+            newton.unsqueeze(-1),
+            s["g"] + (length.unsqueeze(-1) * scale) * torch.where(usable.unsqueeze(-1), step, 0.0),
+            g,
+        )
         g = torch.where(sinkhorn.unsqueeze(-1), polished, g)
         shorter = s["length"] * 0.4
         g = torch.where(cut.unsqueeze(-1), s["base"] + (shorter.unsqueeze(-1) * scale) * s["step"], g)

@@ -139,7 +139,9 @@ def adjoint(
     anchor = torch.where(cost.isfinite(), cost, math.inf).amin((-2, -1), keepdim=True)
     centred = torch.where(cost.isfinite(), cost - torch.where(balanced[:, None, None], anchor, 0.0), 0.0).double()
     d_epsilon = -(d_cost * centred).sum((-2, -1)) / epsilon
-    d_epsilon = d_epsilon + (torch.where(a > 0, up_f * f, 0.0).sum(-1) + torch.where(b > 0, up_g * g, 0.0).sum(-1)) / epsilon
+    d_epsilon = (
+        d_epsilon + (torch.where(a > 0, up_f * f, 0.0).sum(-1) + torch.where(b > 0, up_g * g, 0.0).sum(-1)) / epsilon
+    )
     d_relaxations = []
     for fixed, relaxation, full, sums, weights, potential in (
         (fixed_a, relaxation_a, x_full, r, a, f),

@@ -90,9 +90,7 @@ def solve(problem: Problem, init: Init, budget: int) -> Outcome:
         code = CONVERGED
     elif code == CONVERGED:
         code = STALLED
-    return Outcome(
-        plan, f, g, code, residual, row_error, column_error, row_gap + column_gap, solution.iterations
-    )
+    return Outcome(plan, f, g, code, residual, row_error, column_error, row_gap + column_gap, solution.iterations)
 
 
 def _nothing(problem: Problem, plan: Tensor, f: Tensor, g: Tensor, iterations: int) -> Outcome:
@@ -299,9 +297,7 @@ def _alone(
         solution.iterations[k] += part.iterations[0]
 
 
-def _in_groups(
-    arguments: tuple[Tensor, ...], tolerance: float, budget: int, init: Init
-) -> batched.BatchSolution:
+def _in_groups(arguments: tuple[Tensor, ...], tolerance: float, budget: int, init: Init) -> batched.BatchSolution:
     cost, a, b = arguments[:3]
     count, rows, columns = cost.shape
 

@@ -272,9 +272,7 @@ class HalfSteps:
 MAX_HALF_STEP = 1_000_000
 
 
-def half_steps(
-    cost: Any, a: Any = None, b: Any = None, *, epsilon: float, steps: Iterable[float]
-) -> HalfSteps:
+def half_steps(cost: Any, a: Any = None, b: Any = None, *, epsilon: float, steps: Iterable[float]) -> HalfSteps:
     """Run Sinkhorn's plain iteration from g = 0 and keep it after chosen half-steps.
 
     Half-step 0.5 makes the rows exact (softmax attention), 1 the columns, 1.5 the rows again, … without end; `sinkhorn`

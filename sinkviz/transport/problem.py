@@ -80,9 +80,7 @@ def prepare(
     b = _weights(b, "b", columns, cost)
     epsilon = _number(epsilon, "epsilon", cost)
     rows_pulled = math.inf if row_relaxation is None else _number(row_relaxation, "row_relaxation", cost)
-    columns_pulled = (
-        math.inf if column_relaxation is None else _number(column_relaxation, "column_relaxation", cost)
-    )
+    columns_pulled = math.inf if column_relaxation is None else _number(column_relaxation, "column_relaxation", cost)
     batch = _batch(cost, a, b, epsilon, rows_pulled, columns_pulled)
     if batch:
         cost = cost.expand(*batch, rows, columns)
@@ -147,8 +145,7 @@ def _weights(weights: Any, name: str, size: int, cost: Tensor) -> Tensor:
         raise ValueError(f"{name}: expected real numbers, got {weights.dtype}")
     if weights.ndim < 1 or weights.shape[-1] != size:
         raise ValueError(
-            f"{name}: expected shape (…, {size}) to fit a cost of shape {tuple(cost.shape)}, "
-            f"got {tuple(weights.shape)}"
+            f"{name}: expected shape (…, {size}) to fit a cost of shape {tuple(cost.shape)}, got {tuple(weights.shape)}"
         )
     _same_device(weights, name, cost)
     return weights if weights.dtype == torch.float64 else weights.double()
@@ -266,7 +263,9 @@ def _check_weights(
                 raise ValueError(f"{name}: expected weights with a finite sum > 0, got {total}")
         elif not bool(((total > 0) & (total < math.inf)).all()):
             place = tuple(int(k) for k in (~((total > 0) & (total < math.inf))).nonzero()[0])
-            raise ValueError(f"{name}: expected weights with a finite sum > 0, got {float(total[place])} in item {place}")
+            raise ValueError(
+                f"{name}: expected weights with a finite sum > 0, got {float(total[place])} in item {place}"
+            )
         sums.append(total)
     mass_a, mass_b = sums
     limit = MASS_TOLERANCE[dtype]

@@ -607,9 +607,7 @@ def descend(homotopy: Homotopy, epsilon: float, tolerance: float, range_: float,
     return code
 
 
-def walk(
-    homotopy: Homotopy, epsilon: float, tolerance: float, range_: float, factor: float, loose: float
-) -> int:
+def walk(homotopy: Homotopy, epsilon: float, tolerance: float, range_: float, factor: float, loose: float) -> int:
     """Go down one ladder, from the cost's range to the target ε; the status code."""
     kernel = homotopy.kernel
     ladder = [epsilon]

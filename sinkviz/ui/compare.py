@@ -39,6 +39,7 @@ BASELINES = {
 }
 MECHANISMS = {"sinkhorn": "Every word has a partner", "partial": "Words may have no partner"}
 
+COSINE = "cosine"
 _MODELS = [model.name for model in known_models()]
 _DEEPEST = max(model.layers for model in known_models())
 
@@ -50,6 +51,7 @@ CONTROLS = (
     Control("baseline", "pasted", choice(*BASELINES)),
     Control("mechanism", "sinkhorn", choice(*MECHANISMS)),
     Control("null_cost", -0.2, number(-0.5, 0.5)),
+    Control("encoder", COSINE, str),
 )
 
 _CACHE_BYTES = 256 * 2**20
@@ -81,6 +83,7 @@ def page() -> None:
     with st.container():
         measures = _measure_both(source, target, spots)
         if measures is not None:
+            _scores(measures)
             _notices(source, target, measures)
             st.session_state["last_good"] = measures
         elif "last_good" in st.session_state:
@@ -300,11 +303,33 @@ def _controls() -> None:
         )
 
 
+def _scores(measures: tuple[Measure, Measure]) -> None:
+    """Choose where the scores come from; drawn late, because the list of trained models needs torch."""
+    from sinkviz.transformer.registry import available
+
+    encoders = [COSINE, *available(measures[0].dimension)]
+    if st.session_state["encoder"] not in encoders:
+        st.session_state["encoder"] = COSINE
+    if len(encoders) > 1:
+        st.segmented_control(
+            "Scores",
+            encoders,
+            key="encoder",
+            required=True,
+            format_func=lambda name: "Cosine, untrained" if name == COSINE else f"{name}, trained",
+            help="Where the scores come from: the cosine of the embeddings, or a trained Sinkhorn Transformer.",
+            persist_state="session",
+        )
+
+
 def _explore(measures: tuple[Measure, Measure]) -> None:
     partial = st.session_state["mechanism"] == "partial"
     null_cost = st.session_state["null_cost"] if partial else None
     packed = pack(st.session_state["source"], st.session_state["target"])
-    live.explorer(*measures, null_cost, CONTROLS, packed, _link_parameter() is not None)
+    encoder = st.session_state["encoder"]
+    live.explorer(
+        *measures, null_cost, None if encoder == COSINE else encoder, CONTROLS, packed, _link_parameter() is not None
+    )
 
 
 # --- measures --------------------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ def explorer(
     source: Measure,
     target: Measure,
     null_cost: float | None,
+    encoder: str | None,
     controls: tuple[state.Control, ...],
     packed: str | None,
     in_url: bool,
@@ -39,6 +40,7 @@ def explorer(
     Args:
         source, target: the measures as they were embedded.
         null_cost: price of having no partner; None without a null partner.
+        encoder: name of the trained model that makes the scores; None for the cosine.
         controls: controls of the page, for the URL.
         packed: the texts for a link; None where they are too long for one.
         in_url: whether the URL carries the texts, because a link with them was opened.
@@ -49,7 +51,7 @@ def explorer(
     except ValueError as error:
         st.error(plain(str(error)))
         weighted = (source, target)
-    path, payload = _solved((source, target), weighted, null_cost, settings, packed)
+    path, payload = _solved((source, target), weighted, null_cost, encoder, settings, packed)
     _component()(key="live", data=payload, on_settings_change=_take_settings)
     _below(path, settings)
     state.write_url(controls, packed if in_url else None)
@@ -80,6 +82,7 @@ def _solved(
     base: tuple[Measure, Measure],
     weighted: tuple[Measure, Measure],
     null_cost: float | None,
+    encoder: str | None,
     settings: dict[str, Any],
     packed: str | None,
 ) -> tuple[Any, bytes]:
@@ -87,12 +90,24 @@ def _solved(
     from sinkviz.pipeline import epsilon_path
     from sinkviz.view import payload
 
-    key = (id(base[0]), id(base[1]), null_cost, repr(settings["weights"]), st.session_state.get("view_epoch", 0))
+    key = (
+        id(base[0]),
+        id(base[1]),
+        null_cost,
+        encoder,
+        repr(settings["weights"]),
+        st.session_state.get("view_epoch", 0),
+    )
     kept = st.session_state.get("solved")
     if kept is not None and kept[0] == key and kept[1][0] is base[0] and kept[1][1] is base[1]:
         return kept[2], kept[3]
     started = time.perf_counter()
-    path = epsilon_path(*weighted, null_cost=null_cost)
+    cost = None
+    if encoder is not None:
+        from sinkviz.transformer.registry import get
+
+        cost, _ = get(encoder).load().cost(*weighted)
+    path = epsilon_path(*weighted, null_cost=null_cost, cost=cost)
     seconds = time.perf_counter() - started
     origin = base[0].origin
     facts = {

@@ -53,7 +53,9 @@ def _join(name: str, parts: list[str], done: list[str], above: tuple[str, ...]) 
         names, file = match.group(1), match.group(2)
         if not file.endswith(".js"):
             # "</" would end the script element of the offline file.
-            text = json.dumps((STATIC / file).read_text(encoding="utf-8")).replace("</", "<\\/").replace("<!--", "<\\!--")
+            text = (
+                json.dumps((STATIC / file).read_text(encoding="utf-8")).replace("</", "<\\/").replace("<!--", "<\\!--")
+            )
             return f"const {names} = {text};"
         _join(file, parts, done, (*above, name))
         return f"const {names.replace(' as ', ': ')} = {_variable(file)};"

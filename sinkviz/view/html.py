@@ -37,7 +37,11 @@ def offline_html(payload: bytes, *, title: str | None = None, settings: Mapping[
         (True, False)
     """
     header = read_header(payload)
-    name = title or header["facts"].get("title") or f"sinkviz: {_short(header['source']['text'])} × {_short(header['target']['text'])}"
+    name = (
+        title
+        or header["facts"].get("title")
+        or f"sinkviz: {_short(header['source']['text'])} × {_short(header['target']['text'])}"
+    )
     chosen = header["settings"] if settings is None else validate(settings)
     fill = {
         "TITLE": html.escape(name),

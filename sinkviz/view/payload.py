@@ -224,7 +224,9 @@ def with_settings(payload: bytes, settings: Mapping[str, Any], revision: int = 0
     """
     header = read_header(payload)
     start = 12 + int.from_bytes(payload[8:12], "little")
-    return _assemble({**header, "settings": validate(settings), "revision": int(revision)}, payload[start + -start % 8 :])
+    return _assemble(
+        {**header, "settings": validate(settings), "revision": int(revision)}, payload[start + -start % 8 :]
+    )
 
 
 def _assemble(header: Mapping[str, Any], body: bytes | bytearray) -> bytes:

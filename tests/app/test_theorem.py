@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import time
@@ -102,7 +103,7 @@ def test_spread_points_and_another_pair_move_the_clouds() -> None:
     app.button(key="gallery_another").click()
     check(app.run())
     seen.append(figures(app))
-    for before, after in zip(seen, seen[1:], strict=False):
+    for before, after in itertools.pairwise(seen):
         assert all(one != other for one, other in zip(before, after, strict=True))
 
 

@@ -94,7 +94,13 @@ export class Clouds {
     ];
     [this.sx, this.sy] = place(rows);
     [this.tx, this.ty] = place(columns);
-    this.pairContext = fit(this.pairs, this.width, this.height);
+    // Only the part of the card that the clouds cover: what changes at every frame should be small.
+    const left = Math.max(0, Math.floor(Math.min(...ends(this.sx), ...ends(this.tx)) - 12));
+    const right = Math.min(this.width, Math.ceil(Math.max(...ends(this.sx), ...ends(this.tx)) + 12));
+    this.pairBox = [left, right - left];
+    this.pairContext = fit(this.pairs, right - left, this.height, true);
+    this.pairs.style.transform = `translateX(${left}px)`;
+    this.pairContext.translate(-left, 0);
     this.pairPen = new CanvasPen(this.pairContext, view.theme.font);
     this.pointContext = fit(this.points, this.width, this.height);
     this.pointPen = new CanvasPen(this.pointContext, view.theme.font);
@@ -147,7 +153,7 @@ export class Clouds {
   }
 
   draw() {
-    this.pairContext.clearRect(0, 0, this.width, this.height);
+    this.pairPen.rect(this.pairBox[0], 0, this.pairBox[1], this.height, this.view.theme.colours.card);
     this.paintPairs(this.pairPen, true);
   }
 
@@ -189,6 +195,17 @@ export class Clouds {
   mark() {
     this.drawPoints();
   }
+}
+
+/** Smallest and largest number. @param {Float64Array} values @returns {[number, number]} */
+function ends(values) {
+  let low = Infinity;
+  let high = -Infinity;
+  for (const v of values) {
+    if (v < low) low = v;
+    if (v > high) high = v;
+  }
+  return [low, high];
 }
 
 const WHY = [

@@ -30,7 +30,7 @@ class Chart {
     this.width = this.stage.clientWidth || 260;
     this.height = HEIGHT;
     this.domain = domain.map(Math.log);
-    this.context = fit(this.canvas, this.width, HEIGHT);
+    this.context = fit(this.canvas, this.width, HEIGHT, true);
     this.pen = new CanvasPen(this.context, view.theme.font);
     this.stage.style.height = `${HEIGHT}px`;
     this.mark.style.height = `${HEIGHT - MARGIN.top - MARGIN.bottom}px`;
@@ -65,7 +65,7 @@ class Chart {
     if (fromZero) low = Math.min(0, low);
     if (high - low < 1e-9) high = low + Math.max(1e-9, Math.abs(low) * 0.1);
     this.range = [low, high];
-    this.context.clearRect(0, 0, this.width, HEIGHT);
+    this.pen.rect(0, 0, this.width, HEIGHT, theme.colours.card);
     this.paint(this.pen, theme);
   }
 

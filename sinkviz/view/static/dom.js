@@ -122,9 +122,10 @@ export function download(content, type, name) {
  * @param {HTMLCanvasElement} canvas
  * @param {number} width
  * @param {number} height
+ * @param {boolean} [opaque] no transparency: the compositor copies it instead of blending, and skips what is below
  * @returns {CanvasRenderingContext2D}
  */
-export function fit(canvas, width, height) {
+export function fit(canvas, width, height, opaque = false) {
   const ratio = Math.min(2, globalThis.devicePixelRatio || 1);
   const w = Math.max(1, Math.round(width * ratio));
   const k = Math.max(1, Math.round(height * ratio));
@@ -134,7 +135,7 @@ export function fit(canvas, width, height) {
     canvas.style.width = `${width}px`;
     canvas.style.height = `${height}px`;
   }
-  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d", { alpha: !opaque }));
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   return context;
 }

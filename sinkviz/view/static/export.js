@@ -139,7 +139,7 @@ function paintCells(view, map, pen) {
   }
   const w = map.w / pixelColumns;
   const height = map.h / pixelRows;
-  const gap = w > 7 && height > 7 ? 1 : 0;
+  const gap = w > 11 && height > 11 ? 1 : 0;
   for (let i = 0; i < pixelRows; i++) {
     for (let j = 0; j < pixelColumns; j++) {
       pen.rect(map.x + j * w, map.y + i * height, w - gap + (gap ? 0 : 0.3), height - gap + (gap ? 0 : 0.3), css(pixels[i * pixelColumns + j]));

@@ -119,7 +119,7 @@ export class Heatmap {
     this.n = view.rows.count;
     this.m = view.columns.count;
     const width = this.stage.clientWidth || 520;
-    const context = fit(this.labels, 1, 1);
+    const context = fit(this.labels, 1, 1, true);
     const ruler = new CanvasPen(context, view.theme.font);
     const widest = (/** @type {string[]} */ labels) => labels.reduce((w, label) => Math.max(w, ruler.measure(clip(label, 22), 11)), 0);
     const few = this.n <= 400;
@@ -148,13 +148,13 @@ export class Heatmap {
     this.cells.width = this.pixelColumns;
     this.cells.height = this.pixelRows;
     this.cells.style.cssText = `left:${this.x}px;top:${this.y}px;width:${this.w}px;height:${this.h}px`;
-    this.cellContext = /** @type {CanvasRenderingContext2D} */ (this.cells.getContext("2d"));
+    this.cellContext = /** @type {CanvasRenderingContext2D} */ (this.cells.getContext("2d", { alpha: false }));
     this.image = this.cellContext.createImageData(this.pixelColumns, this.pixelRows);
     this.pixels = new Uint32Array(this.image.data.buffer);
     this.blocks = this.blockRows > 1 || this.blockColumns > 1 ? new Float64Array(this.pixelRows * this.pixelColumns) : null;
     // Two narrow canvases: what changes at every frame should cover little.
-    this.right = { context: fit(this.rightEdge, 76, this.h), pen: /** @type {any} */ (null) };
-    this.below = { context: fit(this.bottomEdge, this.w, 46), pen: /** @type {any} */ (null) };
+    this.right = { context: fit(this.rightEdge, 76, this.h, true), pen: /** @type {any} */ (null) };
+    this.below = { context: fit(this.bottomEdge, this.w, 46, true), pen: /** @type {any} */ (null) };
     for (const edge of [this.right, this.below]) edge.pen = new CanvasPen(edge.context, view.theme.font);
     this.rightEdge.style.transform = `translate(${this.x + this.w}px, ${this.y}px)`;
     this.bottomEdge.style.transform = `translate(${this.x}px, ${this.y + this.h}px)`;
@@ -162,11 +162,12 @@ export class Heatmap {
   }
 
   drawLabels() {
-    const context = fit(this.labels, this.width, this.height);
-    context.clearRect(0, 0, this.width, this.height);
-    this.paintLabels(new CanvasPen(context, this.view.theme.font));
+    const context = fit(this.labels, this.width, this.height, true);
+    const pen = new CanvasPen(context, this.view.theme.font);
+    pen.rect(0, 0, this.width, this.height, this.view.theme.colours.card);
+    this.paintLabels(pen);
     // The grid is drawn over the cells by CSS, so it costs nothing while dragging.
-    const gapped = this.w / this.m > 7 && this.h / this.n > 7;
+    const gapped = this.w / this.m > 11 && this.h / this.n > 11;
     this.cells.style.setProperty("--grid", gapped ? "1" : "0");
     this.stage.classList.toggle("gapped", gapped);
     this.stage.style.setProperty("--cell-w", `${this.w / this.m}px`);
@@ -206,8 +207,9 @@ export class Heatmap {
 
   draw() {
     this.drawCells();
-    this.right.context.clearRect(0, 0, 76, this.h);
-    this.below.context.clearRect(0, 0, this.w, 46);
+    const { card } = this.view.theme.colours;
+    this.right.pen.rect(0, 0, 76, this.h, card);
+    this.below.pen.rect(0, 0, this.w, 46, card);
     this.paintRight(this.right.pen, 0, 0);
     this.paintBelow(this.below.pen, 0, 0);
   }

@@ -125,7 +125,7 @@ export class Lines {
     this.sheet = view.sheets[this.side];
     this.width = this.stage.clientWidth || 520;
     this.left = 14;
-    const ruler = new CanvasPen(fit(this.canvas, 1, 1), view.theme.font);
+    const ruler = new CanvasPen(fit(this.canvas, 1, 1, true), view.theme.font);
     const size = (/** @type {any} */ e, /** @type {number} */ gap) =>
       e.labels.reduce((/** @type {number} */ sum, /** @type {string} */ label) => sum + Math.min(190, ruler.measure(label.slice(0, 60), 13)) + gap, 0);
     const single = Math.max(size(rows, 5), size(columns, 5)) < this.width - (view.model.partial ? 90 : 8);
@@ -220,7 +220,7 @@ export class Lines {
       this.sw.fill(Math.max(1, (this.width - 2 * this.left) / n - (n < 200 ? 1 : 0)));
       this.bands = { source: [0, 60], target: [200, 300] };
     }
-    this.context = fit(this.canvas, this.width, this.height);
+    this.context = fit(this.canvas, this.width, this.height, true);
     this.pen = new CanvasPen(this.context, view.theme.font);
   }
 
@@ -234,7 +234,7 @@ export class Lines {
   }
 
   draw() {
-    this.context.clearRect(0, 0, this.width, this.height);
+    this.pen.rect(0, 0, this.width, this.height, this.view.theme.colours.card);
     this.paint(this.pen, true);
   }
 
