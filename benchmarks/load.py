@@ -17,6 +17,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -60,7 +61,8 @@ def text(source: random.Random, session: int, turn: int, words: int) -> tuple[st
     """Return a text with the mark of a session and a turn, and that mark."""
     mark = f"{MARK}{letters(session)}{letters(turn % 1000)}"
     chosen = [source.choice(WORDS.split()) for _ in range(words)]
-    return f"{mark} " + " ".join(chosen) + ".", mark
+    sentences = [" ".join(chosen[k : k + 15]).capitalize() + "." for k in range(0, words, 15)]
+    return f"{mark} " + " ".join(sentences), mark
 
 
 def resident(process: int) -> float:
@@ -97,11 +99,10 @@ async def session(browser: Any, url: str, number: int, end: float, tally: Tally,
             start = time.monotonic()
             await area.press("Control+Enter")
             try:
+                if heavy:  # so many words are drawn without a label for each: done is when the server is
+                    await asyncio.sleep(0.5)
                 await page.wait_for_function(
-                    "mark => document.querySelector('[data-testid=stException]') || "
-                    "window.__find(document).some(node => node.textContent.includes(mark))",
-                    arg=mark,
-                    timeout=1000 * WAIT * (3 if heavy else 1),
+                    IDLE if heavy else DRAWN, arg=mark, timeout=1000 * WAIT * (3 if heavy else 1)
                 )
             except Exception as error:
                 tally.errors.append(
@@ -124,6 +125,11 @@ async def session(browser: Any, url: str, number: int, end: float, tally: Tally,
         await context.close()
 
 
+IDLE = "mark => document.querySelector('[data-testid=stApp]').dataset.testScriptState === 'notRunning'"
+DRAWN = (
+    "mark => document.querySelector('[data-testid=stException]') || "
+    "window.__find(document).some(node => node.textContent === mark)"
+)
 FIND = """
 window.__find = root => {
   const found = [];
@@ -218,8 +224,13 @@ def report(tally: Tally, minutes: float, log: str) -> int:
     return 1 if tally.errors or tally.mixed or traces or not tally.times else 0
 
 
+def _stop(signum: int, frame: object) -> None:
+    raise SystemExit(f"load: stopped by signal {signum}")
+
+
 def main() -> int:
     """Run and report."""
+    signal.signal(signal.SIGTERM, _stop)  # so that the server is stopped too
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sessions", type=int, default=30, help=f"1 to {MOST_SESSIONS}")
     parser.add_argument("--minutes", type=float, default=10, help=f"up to {MOST_MINUTES}")

@@ -136,12 +136,13 @@ def adjoint(
         _dead(d_a, r, cost, f, g, b, epsilon, g_plan, y)
         _dead(d_b, c, cost.mT, g, f, a, epsilon, g_plan.mT, x)
 
-    anchor = torch.where(cost.isfinite(), cost, math.inf).amin((-2, -1), keepdim=True)
-    centred = torch.where(cost.isfinite(), cost - torch.where(balanced[:, None, None], anchor, 0.0), 0.0).double()
-    d_epsilon = -(d_cost * centred).sum((-2, -1)) / epsilon
-    d_epsilon = (
-        d_epsilon + (torch.where(a > 0, up_f * f, 0.0).sum(-1) + torch.where(b > 0, up_g * g, 0.0).sum(-1)) / epsilon
-    )
+    # A constant in a balanced cost goes into f alone; taken off both, it cannot drown the sum.
+    least = torch.where(cost.isfinite(), cost, math.inf).amin((-2, -1)).double()
+    least = torch.where(balanced & least.isfinite(), least, 0.0)
+    centred = torch.where(cost.isfinite(), cost - least[:, None, None], 0.0)
+    d_epsilon = -(d_cost * centred).sum((-2, -1))
+    d_epsilon = d_epsilon + torch.where(a > 0, up_f * (f - least.unsqueeze(-1)), 0.0).sum(-1)
+    d_epsilon = (d_epsilon + torch.where(b > 0, up_g * g, 0.0).sum(-1)) / epsilon
     d_relaxations = []
     for fixed, relaxation, full, sums, weights, potential in (
         (fixed_a, relaxation_a, x_full, r, a, f),

@@ -139,10 +139,10 @@ def solve_single(
     balanced = relaxation_a == math.inf and relaxation_b == math.inf
     mass_a, mass_b = float(a.sum()), float(b.sum())
     if balanced:
-        if mass_a != mass_b:
-            b = b * (mass_a / mass_b)
         if not sparse and (rows == 1 or columns == 1 or high == low):
             return _closed_form(cost, a, b, epsilon, mass_a)
+        if mass_a != mass_b:
+            b = b * (mass_a / mass_b)
     tiny = TINY[cost.dtype]
     if sparse or min(float(a.min()) / mass_a, float(b.min()) / mass_b) <= tiny:
         alive_a, alive_b = a > tiny * mass_a, b > tiny * mass_b
@@ -165,10 +165,11 @@ def _closed_form(cost: Tensor, a: Tensor, b: Tensor, epsilon: float, mass: float
     values = cost.double()
     shift = epsilon * math.log(mass)
     if len(a) == 1:
-        f, g = torch.zeros_like(a), values[0] - shift
+        plan, f, g = b.unsqueeze(0), torch.zeros_like(a), values[0] - shift
     else:
         f, g = values[:, 0] - shift, torch.zeros_like(b)
-    return Solution(torch.outer(a, b / mass).to(cost.dtype), f, g, CONVERGED, 0)
+        plan = a.unsqueeze(1) if len(b) == 1 else torch.outer(a, b / mass)
+    return Solution(plan.to(cost.dtype, copy=True), f, g, CONVERGED, 0)
 
 
 def _without(

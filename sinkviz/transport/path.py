@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sinkviz.transport import single
-from sinkviz.transport.outcome import Outcome, solve, solve_single
+from sinkviz.transport.outcome import Outcome, solve
 from sinkviz.transport.problem import Problem, check_grid, prepare
 from sinkviz.transport.result import STATUSES, SinkhornResult
 from sinkviz.transport.single import CONVERGED, Homotopy, Kernel, centre

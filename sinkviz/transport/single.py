@@ -9,7 +9,6 @@ for each ε. Rows are the side that is kept exact; Newton's unknown is the scali
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -297,7 +298,7 @@ def _show(run: Run, job: Any) -> None:
         for suffix, mime in ((".csv", "text/csv"), (".parquet", "application/octet-stream")):
             st.download_button(
                 f"Result as {suffix}",
-                lambda suffix=suffix: result_bytes(run.table, rows, suffix, spreadsheet_safe=suffix == ".csv"),
+                partial(result_bytes, run.table, rows, suffix, spreadsheet_safe=suffix == ".csv"),
                 f"{Path(run.table.name).stem}-sinkviz{suffix}",
                 mime,
                 on_click="ignore",

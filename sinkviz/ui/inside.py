@@ -45,8 +45,8 @@ STEPS = {
 _DEEPEST = max(model.layers for model in known_models())
 _MOST_HEADS = max(model.heads for model in known_models())
 CONTROLS = (
-    *(control for control in compare.CONTROLS if control.key not in ("mechanism", "null_cost")),
-    Control("encoder", "none", choice(*ENCODERS)),
+    *(control for control in compare.CONTROLS if control.key not in ("mechanism", "null_cost", "encoder")),
+    Control("inside_encoder", "none", choice(*ENCODERS)),
     Control("own_layer", 3, choice(*range(1, _DEEPEST + 1))),
     Control("own_head", 0, choice(*range(_MOST_HEADS))),
     Control("step", "tokens", choice(*STEPS)),
@@ -66,6 +66,7 @@ _walks: RecentlyUsed[Walk] = RecentlyUsed(
 def page() -> None:
     """Draw the page."""
     compare._begin()
+    _carry_over()
     problems = state.read_url(CONTROLS, compare._set_texts)
     for control in CONTROLS:
         st.session_state.setdefault(control.key, control.default)
@@ -103,6 +104,19 @@ def page() -> None:
     _steps(walk)
 
 
+def _carry_over() -> None:
+    """Bring what other pages hold to the widgets of this one, on the first run and after each change of page.
+
+    A widget belongs to its page: one of the same key elsewhere starts empty unless its value is set anew.
+    """
+    now = st.session_state
+    if now.get("page_changed") or "inside_seen" not in now:
+        now["inside_seen"] = True
+        for key in ("source", "target", "example", *(control.key for control in CONTROLS)):
+            if key in now:
+                now[key] = now[key]
+
+
 # --- controls --------------------------------------------------------------------------------------------------------
 
 
@@ -117,14 +131,14 @@ def _controls() -> None:
         st.selectbox(
             "Encoder",
             list(ENCODERS),
-            key="encoder",
+            key="inside_encoder",
             format_func=lambda key: ENCODERS[key],
             width=270,
             help="What turns the vectors of the two texts into queries and keys. With none, the vectors themselves are "
             "compared.",
             persist_state="session",
         )
-        encoder = now["encoder"]
+        encoder = now["inside_encoder"]
         if encoder == "heads":
             st.selectbox(
                 "Layer of the head",
@@ -238,7 +252,7 @@ def _take_model(encoder: str) -> None:
     name = Path(uploaded.name).stem
     st.session_state.setdefault("uploaded_models", {})[name] = model
     kind = "sinkformer" if model.config.normalisation == "sinkformer" else "trained"
-    st.session_state["encoder"] = kind
+    st.session_state["inside_encoder"] = kind
     st.session_state[f"{kind}_model"] = f"upload:{name}"
 
 
@@ -251,7 +265,7 @@ def _walk(texts: tuple[str, str], measures: tuple[Measure, Measure]) -> Walk | N
     if problem is not None:
         say(st.error, "", problem)
     now = st.session_state
-    encoder = now["encoder"]
+    encoder = now["inside_encoder"]
     try:
         weighted = live._weighted(*measures, state.view())
     except ValueError as error:
@@ -439,7 +453,7 @@ def _dial(walk: Walk) -> tuple[float, float]:
             now[key] = OWN
         named = (
             f"√{walk.query.shape[1]} = {number(walk.own_epsilon)}, the temperature the model was trained with"
-            if walk.relaxation is None and now["encoder"] == "heads"
+            if walk.relaxation is None and now["inside_encoder"] == "heads"
             else f"{number(walk.own_epsilon)}, the ε of this model"
         )
         marks = {OWN: named}
@@ -552,10 +566,11 @@ def _chart(figure: Any, key: str | None = None) -> None:
     st.plotly_chart(figure, theme=None, alt=figure.layout.meta["description"], config={"displaylogo": False}, key=key)
 
 
-def _pair(*figures: Any) -> None:
-    for column, figure in zip(st.columns(len(figures)), figures, strict=True):
+def _pair(name: str, *figures: Any) -> None:
+    """Draw figures side by side; their keys keep two that are alike apart."""
+    for k, (column, figure) in enumerate(zip(st.columns(len(figures)), figures, strict=True)):
         with column:
-            _chart(figure)
+            _chart(figure, key=f"inside_{name}_{k}")
 
 
 def _retitled(figure: Any, title: str, subtitle: str) -> Any:
@@ -614,7 +629,7 @@ def _tokens(view: _View) -> None:
                 theme=_theme(),
             )
         )
-    _pair(*bars)
+    _pair("tokens", *bars)
     st.caption(
         f"Vectors of {plain(source.origin.model)}, hidden layer {source.origin.layer}; lengths from "
         f"{number(_lengths(walk).min())} to {number(_lengths(walk).max())}. Weights can be changed on the Compare page."
@@ -758,7 +773,7 @@ def _own_attention(view: _View, layer: int) -> None:
                 theme=_theme(),
             )
         )
-    _pair(*drawn)
+    _pair("attention", *drawn)
     rows = "Row: who looks. Column: what it looks at. Every row adds up to 100 %."
     if walk.one_space:
         rows += (
@@ -787,13 +802,13 @@ def _clouds(view: _View) -> None:
         "heads": "The head turns each source point into a query (what it looks for) and each target point into a key "
         "(what it offers).",
     }.get(
-        st.session_state["encoder"],
+        st.session_state["inside_encoder"],
         "The two encoders end in one common space: queries from the source, keys from the target.",
     )
     definition = {
         "none": r"Q(\mu,x)=\tfrac{x}{|x|},\quad K(\nu,y)=\tfrac{y}{|y|}",
         "heads": r"Q(\mu,x)=W_Qx+c_Q,\quad K(\nu,y)=W_Ky+c_K",
-    }.get(st.session_state["encoder"], r"Q(\mu,\cdot),\;K(\nu,\cdot)")
+    }.get(st.session_state["inside_encoder"], r"Q(\mu,\cdot),\;K(\nu,\cdot)")
     _explain(
         f"{how} Where a query and a key point the same way, their inner product is large and the pair is likely.",
         rf"{definition}\;\in\mathbb R^{{{d}}},\qquad "
@@ -807,6 +822,7 @@ def _clouds(view: _View) -> None:
     scores = walk.query @ walk.key.T
     labels = view.labels
     _pair(
+        "clouds",
         _retitled(
             figure,
             "Queries and keys in one space",
@@ -844,7 +860,7 @@ def _cost(view: _View) -> None:
     spread = float((pair * (walk.cost - mean) ** 2).sum())
     felt = float((pair * centred**2).sum())
     i, j = view.strongest
-    encoder = st.session_state["encoder"]
+    encoder = st.session_state["inside_encoder"]
     name = {
         "none": r"-\cos(x_i,y_j)",
         "heads": r"-\langle Q(x_i),K(y_j)\rangle",
@@ -883,6 +899,7 @@ def _cost(view: _View) -> None:
     labels = view.labels
     common: dict[str, Any] = {"theme": _theme()}
     _pair(
+        "cost",
         matrix_map(
             walk.cost,
             *labels,
@@ -1007,7 +1024,7 @@ def _iteration_step(view: _View) -> None:
         description=f"The plan after {step:g} steps, {what}; largest: {largest_cell(plan, *labels)}.",
         theme=_theme(),
     )
-    _pair(chart, picture)
+    _pair("iterations", chart, picture)
 
 
 def _floored(value: float) -> float:
@@ -1092,6 +1109,7 @@ def _potentials(view: _View) -> None:
     top = int(np.argmax(g))
     low = int(np.argmin(g))
     _pair(
+        "potentials",
         atom_bars(
             f - float(a @ f),
             rows,
@@ -1122,6 +1140,7 @@ def _potentials(view: _View) -> None:
         max(0.0, float(coupling.price.max()), float(target_price.max())),
     )
     _pair(
+        "prices",
         atom_bars(
             coupling.price,
             rows,
@@ -1203,7 +1222,7 @@ def _plan(view: _View) -> None:
         }
     )
     drawn = figures.side_by_side(figures.heatmap, coupling, attention, theme=_theme())
-    _pair(*drawn)
+    _pair("plan", *drawn)
 
 
 _DRAW: dict[str, Callable[[_View], None]] = {

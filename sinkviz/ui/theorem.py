@@ -120,10 +120,11 @@ def _chart(figure: Any, key: str | None = None) -> None:
     st.plotly_chart(figure, theme=None, alt=figure.layout.meta["description"], config={"displaylogo": False}, key=key)
 
 
-def _row(*figures: Any) -> None:
-    for column, figure in zip(st.columns(len(figures)), figures, strict=True):
+def _row(name: str, *figures: Any) -> None:
+    """Draw figures side by side; their keys keep two that are alike apart."""
+    for k, (column, figure) in enumerate(zip(st.columns(len(figures)), figures, strict=True)):
         with column:
-            _chart(figure)
+            _chart(figure, key=f"{name}_{k}")
 
 
 def _facts(facts: dict[str, tuple[str, str]]) -> None:
@@ -407,12 +408,13 @@ def _recovery(system: CouplingSystem, points: int, seed: int) -> None:
         theme=_theme(),
     )
     _row(
+        "chart_1",
         _plan_picture(step.target, "The plan π", "rows: source points, columns: target points", limits=top),
         _plan_picture(
             step.cost, "The cost made for it", f"ε = {step.epsilon:g}", diverging=True, shares=False, bar_title="cost c"
         ),
     )
-    _row(_plan_picture(step.recovered, "The plan recovered", "by the Sinkhorn operator", limits=top), chart)
+    _row("chart_2", _plan_picture(step.recovered, "The plan recovered", "by the Sinkhorn operator", limits=top), chart)
 
 
 @st.cache_data(show_spinner=False, max_entries=32)
@@ -498,10 +500,12 @@ def _rank(system: CouplingSystem, points: int, seed: int) -> None:
     top = (0.0, float(found.plan.max()))
     costs: dict[str, Any] = {"diverging": True, "shares": False, "limits": (-spread, spread), "bar_title": "cost"}
     _row(
+        "chart_3",
         _plan_picture(found.centred, "The cost, double-centred", f"ε = {found.epsilon:g}", **costs),
         _plan_picture(step.cost, f"Its best {rank} factors", f"{percent(explained)} of the square carried", **costs),
     )
     _row(
+        "chart_4",
         _plan_picture(
             step.plan, f"Plan of {rank} factors", f"W₁ to the plan of c: {number(step.distance.upper)}", limits=top
         ),
@@ -623,9 +627,10 @@ def _stability(system: CouplingSystem, points: int, seed: int) -> None:
         description="W1 between the plans against its bound; every mark lies under the line.",
         theme=_theme(),
     )
-    _row(plans, distances)
+    _row("chart_5", plans, distances)
     top = (0.0, float(max(worst.plan.max(), worst.changed_plan.max())))
     _row(
+        "chart_6",
         _plan_picture(worst.plan, "The plan P", f"ε = {worst.epsilon:g}", limits=top),
         _plan_picture(
             worst.changed_plan, "The plan P′ of the changed cost", "the change with the largest ratio", limits=top
@@ -732,7 +737,7 @@ def _learning() -> None:
                 theme=_theme(),
             )
         )
-        _row(*charts)
+        _row("chart_7", *charts)
 
     drawn()
 
@@ -948,7 +953,7 @@ def _result(result: ExperimentResult, *, live: bool = False) -> None:
         _bars(summaries, "Mean W₁", f"{held_out} held-out pairs", lambda one: one.mean),
         _bars(summaries, "Largest W₁ seen", "a lower bound of the sup", lambda one: one.largest),
     ]
-    _row(*charts)
+    _row("chart_8", *charts)
     _verdict(result, system)
     _table(result)
     if live:
@@ -1173,7 +1178,7 @@ def _walked(result: ExperimentResult, axis: str) -> None:
     """Draw mean and largest W1 of a result along one of its axes."""
     config = result.config
     if axis == "points":
-        _row(_far(result, "mean"), _far(result, "largest"))
+        _row("chart_9", _far(result, "mean"), _far(result, "largest"))
         widest = max((row.far[n].width for row in result.rows for n in row.far), default=0.0)
         st.caption(
             f"Trained on clouds of {config.train_points[0]} to {config.train_points[1]} points. From 32 points on, "
@@ -1228,7 +1233,7 @@ def _walked(result: ExperimentResult, axis: str) -> None:
                 theme=_theme(),
             )
         )
-    _row(*charts)
+    _row("chart_10", *charts)
 
 
 def _far(result: ExperimentResult, part: Literal["mean", "largest"]) -> Any:

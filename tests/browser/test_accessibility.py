@@ -9,7 +9,6 @@ import pytest
 
 from sinkviz.ui.frame import PAGES
 
-
 UPLOADER = 'data-testid="stFileUploaderDropzone"'
 """Streamlit gives its drop zone a role and a name that exclude each other; the button inside it is in order."""
 

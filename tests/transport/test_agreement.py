@@ -34,9 +34,7 @@ def test_pot_on_unbalanced_problems() -> None:
     cost = random_cost("plain", 11, 8, generator)
     a, b = random_weights(11, generator, 1.0), random_weights(8, generator, 1.0)
     for rho in (0.05, 1.0):
-        plan = sinkhorn(
-            cost, a, b, epsilon=0.2, row_relaxation=rho, column_relaxation=rho, tolerance=1e-12
-        ).plan
+        plan = sinkhorn(cost, a, b, epsilon=0.2, row_relaxation=rho, column_relaxation=rho, tolerance=1e-12).plan
         peer = ot.unbalanced.sinkhorn_unbalanced(
             a.numpy(), b.numpy(), cost.numpy(), 0.2, rho, reg_type="kl", stopThr=1e-15, numItermax=100_000
         )

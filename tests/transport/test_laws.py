@@ -8,8 +8,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transport_problems import KINDS, random_cost, random_weights
 from torch import Tensor
+from transport_problems import KINDS, random_cost, random_weights
 
 from sinkviz.transport import exact_plan, sinkhorn, softmax_attention
 

@@ -38,7 +38,7 @@ export class Clouds {
     this.stage.onpointerleave = () => view.hover(-1, -1);
     this.stage.onclick = (/** @type {MouseEvent} */ event) => {
       const found = this.hit(event);
-      if (found) view.pin(found.side === "source" ? found.index : -1, found.side === "target" ? found.index : -1);
+      if (found && event.detail < 2) view.pin(found.side === "source" ? found.index : -1, found.side === "target" ? found.index : -1);
     };
     this.stage.ondblclick = (/** @type {MouseEvent} */ event) => {
       const found = this.hit(event);

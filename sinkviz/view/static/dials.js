@@ -84,7 +84,12 @@ class Dial {
     const text = this.options.write(value);
     if (this.field.value !== text && (this.field.getRootNode()).activeElement !== this.field) this.field.value = text;
     this.field.classList.remove("wrong");
-    this.range.setAttribute("aria-valuetext", this.options.say(value));
+  }
+
+  /** The value in words, for a screen reader. */
+  speak() {
+    const words = this.options.say(this.value);
+    if (this.range.getAttribute("aria-valuetext") !== words) this.range.setAttribute("aria-valuetext", words);
   }
 }
 
@@ -219,6 +224,7 @@ export class Dials {
 
   /** Numbers beside the dials. @param {string} epsilon @param {string} second */
   tell(epsilon, second) {
+    for (const one of [this.epsilon, this.steps, this.relaxation]) one.speak();
     setText(this.epsilon.right, epsilon);
     setText(this.steps.right, second);
     setText(this.relaxation.right, second);

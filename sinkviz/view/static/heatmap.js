@@ -156,6 +156,7 @@ export class Heatmap {
     this.right = { context: fit(this.rightEdge, 76, this.h, true), pen: /** @type {any} */ (null) };
     this.below = { context: fit(this.bottomEdge, this.w, 46, true), pen: /** @type {any} */ (null) };
     for (const edge of [this.right, this.below]) edge.pen = new CanvasPen(edge.context, view.theme.font);
+    this.givenState = "";
     this.rightEdge.style.transform = `translate(${this.x + this.w}px, ${this.y}px)`;
     this.bottomEdge.style.transform = `translate(${this.x}px, ${this.y + this.h}px)`;
     this.drawLabels();
@@ -208,9 +209,14 @@ export class Heatmap {
   draw() {
     this.drawCells();
     const { card } = this.view.theme.colours;
-    this.right.pen.rect(0, 0, 76, this.h, card);
+    // Exact rows give the same at every ε: then only the price moves.
+    const sheet = this.view.sheets[this.side];
+    const state = sheet.rowError < 1e-9 && !this.view.model.partial ? `${this.view.topRow} ${this.view.renorm[this.side]}` : "";
+    const kept = state !== "" && state === this.givenState;
+    this.givenState = state;
+    this.right.pen.rect(kept ? 34 : 0, 0, 76, this.h, card);
     this.below.pen.rect(0, 0, this.w, 46, card);
-    this.paintRight(this.right.pen, 0, 0);
+    this.paintRight(this.right.pen, 0, 0, !kept);
     this.paintBelow(this.below.pen, 0, 0);
   }
 
@@ -283,8 +289,8 @@ export class Heatmap {
     return view.topWeight * (this.blockRows ?? 1);
   }
 
-  /** Mass given beside the weight, and the price: left of its line is cheaper than independence. @param {any} pen @param {number} left @param {number} top */
-  paintRight(pen, left, top) {
+  /** Mass given beside the weight, and the price: left of its line is cheaper than independence. @param {any} pen @param {number} left @param {number} top @param {boolean} [given] */
+  paintRight(pen, left, top, given = true) {
     const { view } = this;
     const { colours } = view.theme;
     const sheet = view.sheets[this.side];
@@ -296,7 +302,7 @@ export class Heatmap {
     const x = left + 6;
     /** @type {number[]} */
     const ticks = [];
-    for (let i = 0; i < this.n; i++) {
+    for (let i = 0; given && i < this.n; i++) {
       const y = top + i * cell;
       const pin = view.pinned.row(i);
       pen.rect(x, y + gap, sheet.given[i] * scale, size, pin >= 0 ? view.theme.pin(pin) : colours.source, 0.75);
@@ -308,6 +314,15 @@ export class Heatmap {
     const middle = x + 48;
     const reach = 18 / view.topPrice;
     pen.strokes([middle, top, middle, top + this.h], colours.border, 1, 1);
+    if (cell < 3) {
+      // One line through all prices, where marks of their own would touch.
+      const ys = Float64Array.from({ length: this.n }, (_, i) => top + (i + 0.5) * cell);
+      pen.polyline(Float64Array.from(sheet.price, (price) => middle + price * reach), ys, colours.text, 1);
+      for (const { rows, index } of view.pinned.list) {
+        for (let i = rows ? rows[0] : 0; rows && i < rows[1]; i++) pen.disc(middle + sheet.price[i] * reach, ys[i], 2.5, view.theme.pin(index));
+      }
+      return;
+    }
     for (let i = 0; i < this.n; i++) {
       const y = top + (i + 0.5) * cell;
       const px = middle + sheet.price[i] * reach;
@@ -367,6 +382,7 @@ export class Heatmap {
         return box;
       }),
     );
+    this.givenState = "";
     this.drawLabels();
   }
 

@@ -10,6 +10,10 @@ import { strongest } from "./sheet.js";
 
 const LEVEL_WORDS = { token: "tokens", word: "words", sentence: "sentences" };
 const BUCKETS = 10;
+/** Heights of the tracks of long texts, and the baseline of the names below. */
+const TRACK_TOP = 34;
+const TRACK_BOTTOM = 216;
+const NAMES = 286;
 
 export class Lines {
   /**
@@ -46,8 +50,8 @@ export class Lines {
     this.sourceAtoms = [];
     /** @type {HTMLElement[]} */
     this.targetAtoms = [];
-    this.lit = new Set();
     this.links = { pairs: new Int32Array(0), mass: 0, needed: 0, total: 0 };
+    this.hint = { total: 0, top: 0, floor: 1 };
     this.bind();
   }
 
@@ -55,6 +59,8 @@ export class Lines {
     const { view, stage } = this;
     /** @type {{side: "source" | "target", from: number, to: number} | null} */
     let drag = null;
+    /** @type {{side: "source" | "target", index: number} | null} */
+    let pressed = null;
     const at = (/** @type {PointerEvent | MouseEvent} */ event) => this.hit(event);
     stage.onpointermove = (/** @type {PointerEvent} */ event) => {
       const found = at(event);
@@ -72,13 +78,18 @@ export class Lines {
       const found = at(event);
       if (found && event.button === 0) drag = { side: found.side, from: found.index, to: found.index };
     };
-    stage.onpointerup = (/** @type {PointerEvent} */ event) => {
+    stage.onpointerup = () => {
       if (!drag) return;
       const { side, from, to } = drag;
       drag = null;
       view.preview(side, -1, -1);
       if (from !== to) view.brush(side, Math.min(from, to), Math.max(from, to));
-      else if (event.detail < 2) view.pin(side === "source" ? from : -1, side === "target" ? from : -1);
+      else pressed = { side, index: from };
+    };
+    stage.onclick = (/** @type {MouseEvent} */ event) => {
+      // The second click of a double click does not pin again.
+      if (pressed && event.detail < 2) view.pin(pressed.side === "source" ? pressed.index : -1, pressed.side === "target" ? pressed.index : -1);
+      pressed = null;
     };
     stage.onpointercancel = () => {
       drag = null;
@@ -138,7 +149,8 @@ export class Lines {
     this.targetAtoms = this.write(this.bottom, "target", columns, write);
     this.barHeight = single ? 46 : lines < 3 ? 22 : 14;
     this.bottom.style.setProperty("--bar", `${this.barHeight}px`);
-    this.lit.clear();
+    this.hint.floor = 1;
+    this.named = false;
     this.measure();
   }
 
@@ -213,9 +225,9 @@ export class Lines {
       };
       place(this.sx, n);
       place(this.tx, m);
-      this.sy.fill(38);
-      this.ty.fill(216);
-      this.tb.fill(222);
+      this.sy.fill(TRACK_TOP + 4);
+      this.ty.fill(TRACK_BOTTOM);
+      this.tb.fill(TRACK_BOTTOM + 6);
       this.tw.fill(Math.max(1, (this.width - 2 * this.left) / m - (m < 200 ? 1 : 0)));
       this.sw.fill(Math.max(1, (this.width - 2 * this.left) / n - (n < 200 ? 1 : 0)));
       this.bands = { source: [0, 60], target: [200, 300] };
@@ -229,20 +241,29 @@ export class Lines {
     const { view } = this;
     this.sheet = view.sheets[this.side];
     const limit = Math.min(400, Math.max(60, Math.floor(this.width / 1.6)));
-    const top = Math.max(view.topPair, 1e-300);
-    this.links = strongest(this.sheet.mass, view.settings.share, limit, { total: this.sheet.total, top });
+    this.hint.top = Math.max(view.topPair, 1e-300);
+    this.hint.total = this.sheet.total;
+    this.links = strongest(this.sheet.mass, view.settings.share, limit, this.hint);
   }
 
-  draw() {
-    this.pen.rect(0, 0, this.width, this.height, this.view.theme.colours.card);
-    this.paint(this.pen, true);
+  /** @param {boolean} [numbersOnly] the names and tracks of long texts stay as they are */
+  draw(numbersOnly = false) {
+    const { card } = this.view.theme.colours;
+    const kept = numbersOnly && this.mode === "track" && this.named;
+    if (kept) {
+      this.pen.rect(0, TRACK_TOP + 4, this.width, TRACK_BOTTOM - TRACK_TOP - 4, card);
+      this.pen.rect(0, TRACK_BOTTOM + 4, this.width, NAMES - TRACK_BOTTOM - 16, card);
+    } else this.pen.rect(0, 0, this.width, this.height, card);
+    this.paint(this.pen, true, !kept);
+    this.named = true;
   }
 
   /**
    * @param {any} pen
    * @param {boolean} live with what the pointer lights
+   * @param {boolean} [names] with the tracks and their names
    */
-  paint(pen, live) {
+  paint(pen, live, names = true) {
     const { view, sheet, links } = this;
     const { theme, pinned } = view;
     const { colours } = theme;
@@ -295,7 +316,7 @@ export class Lines {
       }
     }
     this.paintBars(pen);
-    if (this.mode === "track") this.paintTracks(pen, live);
+    if (names && this.mode === "track") this.paintTracks(pen, live);
   }
 
   /**
@@ -368,13 +389,13 @@ export class Lines {
 
   /** Tracks with the names that fit. @param {any} pen @param {boolean} live */
   paintTracks(pen, live) {
-    const { view, sheet } = this;
+    const { view } = this;
     const { colours } = view.theme;
     for (const name of /** @type {const} */ (["source", "target"])) {
       const isSource = name === "source";
       const elements = isSource ? view.rows : view.columns;
       const xs = isSource ? this.sx : this.tx;
-      const y = isSource ? 34 : 216;
+      const y = isSource ? TRACK_TOP : TRACK_BOTTOM;
       const ws = isSource ? this.sw : this.tw;
       const fill = isSource ? colours.source : colours.target;
       const text = isSource ? colours.source_text : colours.target_text;
@@ -386,9 +407,9 @@ export class Lines {
         if (dense && pin < 0 && !lit) continue;
         pen.rect(xs[k] - ws[k] / 2, y, ws[k], 4, pin >= 0 ? view.theme.pin(pin) : fill, pin >= 0 || lit ? 1 : 0.55);
       }
-      const wanted = this.named(elements, isSource, live);
+      const wanted = this.chooseNames(elements, isSource, live);
       let end = -Infinity;
-      const baseline = isSource ? 26 : 286;
+      const baseline = isSource ? TRACK_TOP - 8 : NAMES;
       for (const { k, strong } of wanted) {
         const label = clip(elements.labels[k], 24);
         const width = pen.measure(label, 11, strong ? 700 : 400);
@@ -399,7 +420,6 @@ export class Lines {
         pen.text(label, start, baseline, { size: 11, weight: strong ? 700 : 400, fill: pin >= 0 ? view.theme.pin(pin) : text });
       }
     }
-    void sheet;
   }
 
   /**
@@ -408,7 +428,7 @@ export class Lines {
    * @param {boolean} isSource
    * @param {boolean} live
    */
-  named(elements, isSource, live) {
+  chooseNames(elements, isSource, live) {
     const { view } = this;
     const important = [];
     for (let k = 0; k < elements.count; k++) {

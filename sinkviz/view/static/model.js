@@ -169,7 +169,8 @@ export class Model {
         return false;
       }
       left.evaluate(epsilon, this.potential);
-      left.sweep(2);
+      left.sweep(1);
+      if (left.columnError() > 1e-5) left.sweep(1);
       const residual = left.columnError();
       this.status = { kind: residual <= TOLERANCE ? "converged" : "interpolated", residual, shown: null };
       return residual <= TOLERANCE;

@@ -11,9 +11,10 @@ export const EXP_MASK = EXP_SIZE - 1;
 export const EXP_SHIFT = 11;
 /** e^(k ln2 / 2048) for k = 0 … 2047. */
 export const EXP_TABLE = Float64Array.from({ length: EXP_SIZE }, (_, k) => Math.exp(k * EXP_STEP));
-/** 2^-k for k = 0 … 1099. */
-export const POWER_TABLE = Float64Array.from({ length: 1100 }, (_, k) => 2 ** -k);
-/** Arguments below this give 0. */
+/** 2^(k − 1100) for k = 0 … 2123; beyond the floats 0 and ∞ stand there by themselves. */
+export const POWER_TABLE = Float64Array.from({ length: 2124 }, (_, k) => 2 ** (k - 1100));
+export const POWER_ZERO = 1100;
+/** Arguments below this give 0; above its negative the caller shifts first. */
 export const EXP_FLOOR = -700;
 
 /**
@@ -26,7 +27,7 @@ export function expNegative(x) {
   const y = x * EXP_SCALE;
   const k = Math.floor(y);
   const r = (y - k) * EXP_STEP;
-  return EXP_TABLE[k & EXP_MASK] * POWER_TABLE[-(k >> EXP_SHIFT)] * (1 + r * (1 + r * 0.5));
+  return EXP_TABLE[k & EXP_MASK] * POWER_TABLE[POWER_ZERO + (k >> EXP_SHIFT)] * (1 + r * (1 + r * 0.5));
 }
 
 const LOG_BITS = 11;

@@ -20,13 +20,21 @@ export class CanvasPen {
     this.font = font;
   }
 
+  /**
+   * Set fill and opacity only where they change: a row of bars sets them once. Everything else leaves opacity at 1.
+   * @param {string} fill
+   * @param {number} alpha
+   */
+  use(fill, alpha) {
+    const c = this.context;
+    if (this.fill !== fill) c.fillStyle = this.fill = fill;
+    if (this.alpha !== alpha) c.globalAlpha = this.alpha = alpha;
+  }
+
   /** @param {number} x @param {number} y @param {number} w @param {number} h @param {string} fill @param {number} [alpha] */
   rect(x, y, w, h, fill, alpha = 1) {
-    const c = this.context;
-    c.globalAlpha = alpha;
-    c.fillStyle = fill;
-    c.fillRect(x, y, w, h);
-    c.globalAlpha = 1;
+    this.use(fill, alpha);
+    this.context.fillRect(x, y, w, h);
   }
 
   /** @param {number} x @param {number} y @param {number} w @param {number} h @param {string} stroke @param {number} [width] */
@@ -41,10 +49,9 @@ export class CanvasPen {
   /** @param {number} x @param {number} y @param {number} r @param {string} fill @param {string} [stroke] @param {number} [alpha] */
   disc(x, y, r, fill, stroke, alpha = 1) {
     const c = this.context;
-    c.globalAlpha = alpha;
+    this.use(fill, alpha);
     c.beginPath();
     c.arc(x, y, r, 0, 2 * Math.PI);
-    c.fillStyle = fill;
     c.fill();
     if (stroke) {
       c.strokeStyle = stroke;
@@ -52,7 +59,6 @@ export class CanvasPen {
       c.setLineDash([]);
       c.stroke();
     }
-    c.globalAlpha = 1;
   }
 
   /**
@@ -66,7 +72,7 @@ export class CanvasPen {
   strokes(numbers, stroke, width, alpha, { curved = false, dash = [] } = {}) {
     if (!numbers.length) return;
     const c = this.context;
-    c.globalAlpha = alpha;
+    if (this.alpha !== alpha) c.globalAlpha = this.alpha = alpha;
     c.strokeStyle = stroke;
     c.lineWidth = width;
     c.setLineDash(dash);
@@ -83,7 +89,6 @@ export class CanvasPen {
       }
     }
     c.stroke();
-    c.globalAlpha = 1;
     c.setLineDash([]);
   }
 
@@ -96,6 +101,7 @@ export class CanvasPen {
    */
   polyline(xs, ys, stroke, width, dash = []) {
     const c = this.context;
+    if (this.alpha !== 1) c.globalAlpha = this.alpha = 1;
     c.strokeStyle = stroke;
     c.lineWidth = width;
     c.setLineDash(dash);
@@ -110,9 +116,8 @@ export class CanvasPen {
   text(text, x, y, { fill = "#000", size = 11, anchor = "start", rotate = 0, weight = 400, alpha = 1, italic = false } = {}) {
     const c = this.context;
     c.save();
-    c.globalAlpha = alpha;
+    this.use(fill, alpha);
     c.font = `${italic ? "italic " : ""}${weight} ${size}px ${this.font}`;
-    c.fillStyle = fill;
     // Anchors name sides of the picture; "start" in a right-to-left run would be its other end.
     c.textAlign = anchor === "middle" ? "center" : anchor === "end" ? "right" : "left";
     c.textBaseline = "alphabetic";
@@ -120,6 +125,8 @@ export class CanvasPen {
     if (rotate) c.rotate((rotate * Math.PI) / 180);
     c.fillText(text, 0, 0);
     c.restore();
+    // What was set inside is gone with it.
+    this.fill = this.alpha = undefined;
   }
 
   /** @param {string} text @param {number} size @param {number} [weight] @returns {number} */

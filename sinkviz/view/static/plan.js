@@ -5,7 +5,7 @@
  * exponentials over the cost. g = 0 is softmax attention, the first half-step of Sinkhorn's algorithm.
  */
 
-import { EXP_FLOOR, EXP_MASK, EXP_SCALE, EXP_SHIFT, EXP_STEP, EXP_TABLE, POWER_TABLE, expNegative } from "./numbers.js";
+import { EXP_FLOOR, EXP_MASK, EXP_SCALE, EXP_SHIFT, EXP_STEP, EXP_TABLE, POWER_TABLE, POWER_ZERO, expNegative } from "./numbers.js";
 
 /** Stands for +∞ (a forbidden pair): finite, so that 0 × cost stays 0. */
 export const FORBIDDEN = 1e30;
@@ -53,7 +53,6 @@ export class Plan {
     this.shifted = new Float64Array(m);
     this.scale = new Float64Array(m);
     this.next = new Float64Array(m);
-    this.rowScale = new Float64Array(n);
   }
 
   /**
@@ -71,31 +70,24 @@ export class Plan {
     received.fill(0);
     for (let i = 0; i < n; i++) {
       const base = i * m;
-      let top = -Infinity;
-      for (let j = 0; j < m; j++) {
-        const t = shifted[j] - cost[base + j] * inverse;
-        mass[base + j] = t;
-        if (t > top) top = t;
-      }
-      if (top === -Infinity) {
-        mass.fill(0, base, base + m);
-        f[i] = 0;
-        continue;
-      }
-      let sum = 0;
-      for (let j = 0; j < m; j++) {
-        const x = mass[base + j] - top;
-        let value = 0;
-        if (x > EXP_FLOOR) {
-          const y = x * EXP_SCALE;
-          const k = Math.floor(y);
-          const r = (y - k) * EXP_STEP;
-          value = EXP_TABLE[k & EXP_MASK] * POWER_TABLE[-(k >> EXP_SHIFT)] * (1 + r * (1 + r * 0.5));
+      // The last f of the row is close to the next one, so it keeps the exponents small without a pass for the maximum.
+      let shift = f[i] * inverse;
+      let sum = this.exponentials(i, inverse, shift);
+      if (!(sum > 1e-200 && sum < 1e200)) {
+        let top = -Infinity;
+        for (let j = 0; j < m; j++) {
+          const t = shifted[j] - cost[base + j] * inverse;
+          if (t > top) top = t;
         }
-        mass[base + j] = value;
-        sum += value;
+        if (top === -Infinity) {
+          mass.fill(0, base, base + m);
+          f[i] = 0;
+          continue;
+        }
+        shift = -top;
+        sum = this.exponentials(i, inverse, shift);
       }
-      f[i] = -epsilon * (top + Math.log(sum));
+      f[i] = epsilon * (shift - Math.log(sum));
       const weight = a[i] / sum;
       for (let j = 0; j < m; j++) {
         const value = mass[base + j] * weight;
@@ -103,6 +95,35 @@ export class Plan {
         received[j] += value;
       }
     }
+  }
+
+  /**
+   * Write exp(g_j/ε + log b_j − C_ij/ε + shift) into row i.
+   * @param {number} i
+   * @param {number} inverse 1/ε
+   * @param {number} shift
+   * @returns {number} their sum; not finite or far from 1 where the shift did not fit
+   */
+  exponentials(i, inverse, shift) {
+    const { m, cost } = this.problem;
+    const { mass, shifted } = this;
+    const base = i * m;
+    let sum = 0;
+    for (let j = 0; j < m; j++) {
+      const x = shifted[j] - cost[base + j] * inverse + shift;
+      let value = 0;
+      if (x > EXP_FLOOR) {
+        // Too large for the table: the caller takes the maximum first.
+        if (x > 700) return Infinity;
+        const y = x * EXP_SCALE;
+        const k = Math.floor(y);
+        const r = (y - k) * EXP_STEP;
+        value = EXP_TABLE[k & EXP_MASK] * POWER_TABLE[POWER_ZERO + (k >> EXP_SHIFT)] * (1 + r * (1 + r * 0.5));
+      }
+      mass[base + j] = value;
+      sum += value;
+    }
+    return sum;
   }
 
   /**
@@ -129,7 +150,7 @@ export class Plan {
   sweep(count, relaxation = Infinity) {
     if (count <= 0) return;
     const { n, m, a } = this.problem;
-    const { mass, scale, next, rowScale, received, g, f, epsilon } = this;
+    const { mass, scale, next, received, g, f, epsilon } = this;
     scale.fill(1);
     next.set(received);
     for (let round = 0; round < count; round++) {
@@ -139,20 +160,27 @@ export class Plan {
         g[j] += epsilon * Math.log(factor);
       }
       next.fill(0);
+      if (round === count - 1) break;
       for (let i = 0; i < n; i++) {
         const base = i * m;
         let sum = 0;
         for (let j = 0; j < m; j++) sum += mass[base + j] * scale[j];
         const factor = sum > 0 ? a[i] / sum : 1;
-        rowScale[i] = factor;
         for (let j = 0; j < m; j++) next[j] += factor * mass[base + j] * scale[j];
       }
     }
+    // The last round writes the plan on its way.
     for (let i = 0; i < n; i++) {
       const base = i * m;
-      const factor = rowScale[i];
+      let sum = 0;
+      for (let j = 0; j < m; j++) sum += mass[base + j] * scale[j];
+      const factor = sum > 0 ? a[i] / sum : 1;
       f[i] += epsilon * Math.log(factor);
-      for (let j = 0; j < m; j++) mass[base + j] *= factor * scale[j];
+      for (let j = 0; j < m; j++) {
+        const value = factor * mass[base + j] * scale[j];
+        mass[base + j] = value;
+        next[j] += value;
+      }
     }
     received.set(next);
   }

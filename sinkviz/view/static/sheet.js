@@ -307,19 +307,22 @@ const counts = new Int32Array(BINS + 1);
 
 /**
  * The strongest pairs until they make `share` of the mass, but at most `limit`.
- * One pass fills a histogram over the leading bits of the numbers, a second one collects; no sort of n·m numbers.
+ *
+ * No sort of n·m numbers: a histogram over the leading bits says where to cut, and only what lies above is sorted.
+ * `hint` keeps the place of the last cut, so that while a dial moves one comparison a pair is enough.
  * @param {ArrayLike<number> & {buffer: ArrayBufferLike, byteOffset: number, length: number}} mass
  * @param {number} share of the total
  * @param {number} limit
- * @param {{total: number, top: number}} [known] sum of the mass, and a number that no pair exceeds
+ * @param {{total: number, top: number, floor: number}} [hint] sum of the mass, a number that no pair exceeds, and the
+ *   leading bits of the last cut (changed here)
  * @returns {{pairs: Int32Array, mass: number, needed: number, total: number}} flat indices, strongest first; the mass
  *   they make; how many pairs the share would need
  */
-export function strongest(mass, share, limit, known) {
+export function strongest(mass, share, limit, hint) {
   const bits = new Uint32Array(mass.buffer, mass.byteOffset, mass.length * 2);
-  let top = known ? known.top : 0;
-  let total = known ? known.total : 0;
-  if (!known) {
+  let top = hint ? hint.top : 0;
+  let total = hint ? hint.total : 0;
+  if (!hint) {
     for (let k = 0; k < mass.length; k++) {
       const p = mass[k];
       total += p;
@@ -327,43 +330,71 @@ export function strongest(mass, share, limit, known) {
     }
   }
   if (!(top > 0) || !(total > 0)) return { pairs: new Int32Array(0), mass: 0, needed: 0, total: 0 };
+  const goal = share * total * (1 - 1e-12);
+  let floor = hint ? hint.floor : 1;
+  for (;;) {
+    let count = 0;
+    let sum = 0;
+    for (let k = 0; k < mass.length; k++) {
+      if (bits[2 * k + HIGH_HALF] >= floor) {
+        if (count === candidates.length) grow();
+        candidates[count++] = k;
+        sum += mass[k];
+      }
+    }
+    if (sum >= goal || floor <= 1) return cut(mass, bits, count, { goal, total, limit, top, hint });
+    // Four octaves further down; in the end everything that is not 0.
+    floor = Math.max(1, floor - (4 << 20));
+    if (floor < 0x30000000) floor = 1;
+  }
+}
+
+let candidates = new Int32Array(4096);
+function grow() {
+  const wider = new Int32Array(candidates.length * 2);
+  wider.set(candidates);
+  candidates = wider;
+}
+
+/**
+ * @param {ArrayLike<number>} mass
+ * @param {Uint32Array} bits
+ * @param {number} count
+ * @param {{goal: number, total: number, limit: number, top: number, hint?: {floor: number}}} wanted
+ */
+function cut(mass, bits, count, { goal, total, limit, top, hint }) {
   const word = new Uint32Array(Float64Array.of(top * (1 + 1e-9)).buffer);
   // Exponent and five bits of the mantissa: 32 bins an octave, 40 octaves below the largest.
   const high = word[HIGH_HALF] >>> 15;
   sums.fill(0);
   counts.fill(0);
-  for (let k = 0; k < mass.length; k++) {
-    const high32 = bits[2 * k + HIGH_HALF];
-    if (high32 === 0) continue;
-    const below = high - (high32 >>> 15);
+  for (let c = 0; c < count; c++) {
+    const k = candidates[c];
+    const below = high - (bits[2 * k + HIGH_HALF] >>> 15);
     const bin = below < BINS ? below : BINS;
     sums[bin] += mass[k];
     counts[bin]++;
   }
-  const goal = share * total * (1 - 1e-12);
   let bin = 0;
   let reached = 0;
-  let count = 0;
-  let cut = -1;
+  let needed = 0;
+  let edge = -1;
   while (bin <= BINS && reached < goal) {
     reached += sums[bin];
-    count += counts[bin];
-    if (cut < 0 && count >= limit) cut = bin;
+    needed += counts[bin];
+    if (edge < 0 && needed >= limit) edge = bin;
     bin++;
   }
-  const edge = cut >= 0 ? cut : bin - 1;
-  const found = [];
-  // The smallest leading bits that still belong to a bin above the edge.
+  // The place where the share is reached, with half an octave to spare.
+  if (hint) hint.floor = bin > BINS ? 1 : Math.max(1, (high - bin - 16) << 15);
+  if (edge < 0) edge = bin - 1;
   const floor = edge >= BINS ? 1 : (high - edge) << 15;
-  for (let k = 0; k < mass.length; k++) if (bits[2 * k + HIGH_HALF] >= floor) found.push(k);
+  const found = [];
+  for (let c = 0; c < count; c++) if (bits[2 * candidates[c] + HIGH_HALF] >= floor) found.push(candidates[c]);
   found.sort((p, q) => mass[q] - mass[p] || p - q);
   let drawn = 0;
   let kept = 0;
   while (kept < found.length && kept < limit && drawn < goal) drawn += mass[found[kept++]];
-  let needed = kept;
-  if (drawn < goal) {
-    // The share asks for more than the limit: say how many, counted in the histogram (exact up to its last bin).
-    needed = count;
-  }
-  return { pairs: Int32Array.from(found.slice(0, kept)), mass: drawn, needed, total };
+  // Where the share asks for more than the limit, the histogram says how many (exact up to its last bin).
+  return { pairs: Int32Array.from(found.slice(0, kept)), mass: drawn, needed: drawn < goal ? needed : kept, total };
 }

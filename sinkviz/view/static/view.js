@@ -287,7 +287,7 @@ export class View {
         const numbers = side === "left" || dirty & (ATTENTION | SHEETS | LAYOUT);
         if (!numbers && !(dirty & (PINS | LIT)) && !this.scaleMoved) continue;
         if (dirty & DRAW && numbers) pictures.lines[side].choose();
-        if (!this.hidden.has(pictures.lines[side])) pictures.lines[side].draw();
+        if (!this.hidden.has(pictures.lines[side])) pictures.lines[side].draw(!(dirty & (LIT | LAYOUT | PINS)));
         if (!this.hidden.has(pictures.clouds[side])) pictures.clouds[side].draw();
         if (dirty & DRAW && !this.hidden.has(pictures.heatmaps[side])) pictures.heatmaps[side].draw();
         if (dirty & (LIT | LAYOUT | PINS)) {
@@ -384,7 +384,8 @@ export class View {
   tell() {
     const { model, sheets, settings } = this;
     const { status } = model;
-    const share = model.optimumShare(sheets.left.cost);
+    // A plan that misses its columns may cost less than the optimum: no share of it to speak of.
+    const share = sheets.left.columnError < 1e-3 ? model.optimumShare(sheets.left.cost) : null;
     let optimum = "";
     if (share) {
       const close = share[1] - share[0] < 0.005;
@@ -395,7 +396,7 @@ export class View {
     const end = settings.mode === "steps" ? "→ Sinkhorn" : "→ ∞, Sinkhorn";
     this.dials.tell(first, end);
     const { node } = { node: this.tools.status };
-    const error = `columns off by ${format(status.residual, 2)}`;
+    const error = `columns off by ${percent(status.residual / 2)}`;
     const words = {
       pending: "old picture: being solved again",
       converged: `converged, ${format(status.residual, 2)}`,
