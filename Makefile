@@ -4,7 +4,7 @@ BIN := .venv/bin
 export HF_HUB_OFFLINE ?= 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: run test check clean
+.PHONY: run test check api clean
 
 .venv/installed: requirements.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -25,6 +25,12 @@ check: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+ROOMS := alignment approximation batch coupling embedding export figures measure own pipeline projection session
+ROOMS += settings text transformer transport view.html
+
+api: .venv/installed-dev
+	$(BIN)/python -m pdoc -o docs/api sinkviz $(addprefix sinkviz.,$(ROOMS))
 
 clean:
 	rm -rf .venv

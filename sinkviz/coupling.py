@@ -52,6 +52,21 @@ def _block_sums(matrix: Matrix, rows: NDArray[np.int64], columns: NDArray[np.int
     return blocks.T
 
 
+def cost_unit(cost: Matrix, scale: float, a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    """Return the unit of relative ε: the cost's scale, or where that is 0 the spread of the cost itself.
+
+    When one side has a single atom the coupling is a⊗b for every ε and the scale is 0, while attention still depends
+    on ε; there the unit is the weighted standard deviation of the finite cost. 0 for a constant cost.
+    """
+    if scale > 0:
+        return float(scale)
+    pair = np.outer(a, b) * np.isfinite(cost)
+    finite = np.where(np.isfinite(cost), cost, 0.0)
+    mean = float((pair * finite).sum() / pair.sum()) if pair.sum() > 0 else 0.0
+    spread = float(np.sqrt((pair * (finite - mean) ** 2).sum()))
+    return spread if spread > 1e-12 * max(1.0, float(np.abs(finite).max())) else 0.0
+
+
 def double_centred(cost: Matrix, a: NDArray[np.float64], b: NDArray[np.float64]) -> Matrix:
     """Return C − row means − column means + mean, with the means taken under the weights a and b.
 
@@ -241,6 +256,12 @@ class Coupling:
             paid = (self.plan * np.where(self.plan > 0, centred, 0.0)).sum(axis=1)
         weights = self.source.weights
         return np.divide(paid, weights, out=np.zeros(len(weights)), where=weights > 0)
+
+    def _repr_html_(self) -> str:
+        """Return the live view for notebooks: one offline document in a frame."""
+        from sinkviz.view.html import notebook_html
+
+        return notebook_html(self)
 
     def words(self) -> Coupling:
         """Return the coupling of words: exact sums over the blocks of their tokens."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sinkviz.coupling import MECHANISMS, Coupling, Mechanism
+from sinkviz.coupling import MECHANISMS, Coupling, Mechanism, cost_unit
 from sinkviz.measure import Measure
 
 if TYPE_CHECKING:
@@ -86,22 +86,11 @@ def solver_device(rows: int, columns: int) -> str:
 
 
 def epsilon_scale(cost: NDArray[np.float64], a: NDArray[np.float64], b: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the cost's scale, and the unit that relative values of ε are measured in.
-
-    The scale is the weighted standard deviation of the double-centred cost, and the unit is the scale, unless that
-    is 0: when one side has a single atom the coupling is a⊗b for every ε, while attention still depends on it; there
-    the unit is the weighted standard deviation of the cost itself. Both are 0 for a constant cost.
-    """
+    """Return the cost's scale, and the unit that relative values of ε are measured in (see `cost_unit`)."""
     from sinkviz.transport import cost_scale
 
     scale = float(cost_scale(_tensor(cost), _tensor(a), _tensor(b)))
-    if scale > 0:
-        return scale, scale
-    pair = np.outer(a, b) * np.isfinite(cost)
-    finite = np.where(np.isfinite(cost), cost, 0.0)
-    mean = float((pair * finite).sum() / pair.sum()) if pair.sum() > 0 else 0.0
-    spread = float(np.sqrt((pair * (finite - mean) ** 2).sum()))
-    return 0.0, spread if spread > 1e-12 * max(1.0, float(np.abs(finite).max())) else 0.0
+    return scale, cost_unit(cost, scale, a, b)
 
 
 def _tensor(array: NDArray[Any], device: str = "cpu") -> torch.Tensor:

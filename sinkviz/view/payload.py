@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sinkviz.coupling import Coupling
+from sinkviz.coupling import Coupling, cost_unit
 from sinkviz.measure import Measure, Span
 from sinkviz.projection import Projection, shared_projection
 from sinkviz.view.settings import validate
@@ -51,20 +51,6 @@ def utf16_spans(text: str, spans: Sequence[Span]) -> NDArray[np.int32]:
     points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
     units = np.concatenate([[0], np.cumsum(1 + (points > 0xFFFF))])
     return np.asarray(units[given], dtype=np.int32)
-
-
-def cost_unit(cost: NDArray[np.float64], cost_scale: float, a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
-    """Return the unit of relative ε: the cost's scale, or where that is 0 the weighted spread of the cost itself.
-
-    1 for a constant cost, where every plan is a⊗b.
-    """
-    if cost_scale > 0:
-        return float(cost_scale)
-    pair = np.outer(a, b) * np.isfinite(cost)
-    finite = np.where(np.isfinite(cost), cost, 0.0)
-    mean = float((pair * finite).sum() / pair.sum()) if pair.sum() > 0 else 0.0
-    spread = float(np.sqrt((pair * (finite - mean) ** 2).sum()))
-    return spread if spread > 1e-12 * max(1.0, float(np.abs(finite).max())) else 1.0
 
 
 def build(
@@ -145,7 +131,7 @@ def build(
         if a.shape != (n,) or b.shape != (m,):
             raise ValueError(f"solved_weights: expected shapes {(n,)} and {(m,)}, got {a.shape} and {b.shape}")
     planes = shared_projection(source, target) if projection is None else projection
-    unit = 1.0 if epsilon_unit == "absolute" else cost_unit(matrix, cost_scale, a, b)
+    unit = 1.0 if epsilon_unit == "absolute" else cost_unit(matrix, cost_scale, a, b) or 1.0
     if optimum is None:
         bracket = None if g is None or null_cost is not None else _bracket(matrix, a, b, float(grid[-1]), g[-1])
     else:
@@ -279,7 +265,7 @@ def from_coupling(coupling: Coupling, **options: Any) -> bytes:
     unit = (
         1.0
         if epsilon_unit == "absolute"
-        else cost_unit(origin.cost, origin.cost_scale, origin.source.weights, origin.target.weights)
+        else cost_unit(origin.cost, origin.cost_scale, origin.source.weights, origin.target.weights) or 1.0
     )
     settings: dict[str, Any] = dict(options.pop("settings", {}))
     relative = coupling.epsilon / unit if coupling.epsilon > 0 else 0.01

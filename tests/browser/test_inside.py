@@ -99,9 +99,11 @@ def test_the_heads_temperature_is_marked_on_the_dial(page: Any) -> None:
     mark = page.locator(".sinkviz-marks b", has_text="√32 = 5.66")
     mark.wait_for()
     dial = page.get_by_role("slider", name=re.compile("how much the plan may blur"))
-    thumb, line = dial.bounding_box(), page.locator(".sinkviz-marks i").bounding_box()
-    # The dial starts at that temperature: thumb and mark stand above each other.
-    assert abs((thumb["x"] + thumb["width"] / 2) - (line["x"] + line["width"] / 2)) < 6
+    # The dial starts at that temperature: thumb and mark stand at the same share of its length.
+    low, now, high = (float(dial.get_attribute(f"aria-value{end}")) for end in ("min", "now", "max"))
+    share = re.search(r"\* ([\d.]+)\)", page.locator(".sinkviz-marks i").get_attribute("style"))
+    assert share is not None
+    assert float(share.group(1)) == pytest.approx((now - low) / (high - low), abs=1e-3)
     page.get_by_role("radio", name="5 · Iterations", exact=True).click()
     wait_for_picture(page, "Errors of the two marginals")
     before = page.get_by_test_id("stMetricValue").first.inner_text()

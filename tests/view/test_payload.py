@@ -150,4 +150,4 @@ def test_256_tokens_fit_in_four_tenths_of_a_megabyte() -> None:
 def test_forbidden_pairs_and_constant_costs_have_a_unit() -> None:
     cost = np.array([[0.0, np.inf], [1.0, 2.0], [1.0, 1.0]])
     assert np.isfinite(view_payload.cost_unit(cost, 0.0, np.full(3, 1 / 3), np.full(2, 0.5)))
-    assert view_payload.cost_unit(np.ones((3, 2)), 0.0, np.full(3, 1 / 3), np.full(2, 0.5)) == 1.0
+    assert view_payload.cost_unit(np.ones((3, 2)), 0.0, np.full(3, 1 / 3), np.full(2, 0.5)) == 0.0

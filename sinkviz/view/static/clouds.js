@@ -107,7 +107,7 @@ export class Clouds {
     this.stage.style.height = `${this.height}px`;
     this.drawPoints();
     const kept = view.model.payload.header.kept_variance.slice(0, 2).reduce((/** @type {number} */ s, /** @type {number} */ v) => s + v, 0);
-    setText(this.subtitle, this.side === "left" ? `shared PCA, ${percent(kept)} of the variance kept · ● source ■ target` : "same plane, attention");
+    setText(this.subtitle, this.side === "left" ? `shared PCA, ${percent(kept)} of the variance kept · ● source ■ target${view.model.partial ? " · grey halo: no partner" : ""}` : "same plane, attention");
   }
 
   drawPoints() {
@@ -184,6 +184,14 @@ export class Clouds {
       const strength = (b + 0.5) / 5;
       pen.strokes(numbers, colours.source, 0.7 + 2.6 * strength, (0.25 + 0.45 * strength) * (focused ? 0.3 : 1));
     });
+    if (view.model.partial) {
+      // Mass without a partner: a grey halo, as wide as its share of the weight.
+      const halo = (/** @type {number} */ x, /** @type {number} */ y, /** @type {number} */ lost, /** @type {number} */ weight) => {
+        if (weight > 0 && lost > 0.02 * weight) pen.disc(x, y, 5 + 7 * Math.min(1, lost / weight), colours.no_mass, undefined, 0.55);
+      };
+      for (let i = 0; i < sheet.n; i++) halo(this.sx[i], this.sy[i], sheet.nullSource[i], view.rows.weights[i]);
+      for (let j = 0; j < sheet.m; j++) halo(this.tx[j], this.ty[j], sheet.nullTarget[j], view.columns.weights[j]);
+    }
     if (focused) {
       for (const [i, j, p] of lines.partners(lit.source, lit.target)) {
         const strength = Math.min(1, (p * view.renorm[this.side]) / top);

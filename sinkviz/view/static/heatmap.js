@@ -125,7 +125,9 @@ export class Heatmap {
     const few = this.n <= 400;
     this.x = Math.ceil(Math.max(54, Math.min(width * 0.3, 118, few ? widest(view.rows.labels) + 8 : 90)));
     this.y = Math.ceil(Math.min(96, (this.m <= 400 ? widest(view.columns.labels) : 90) * 0.72 + 16));
-    const margin = 76;
+    // A null partner has a column and a row of its own, apart from the words.
+    this.extra = view.model.partial ? 18 : 0;
+    const margin = 76 + this.extra;
     const room = Math.max(60, width - this.x - margin);
     const pitch = Math.min(36, room / this.m, 560 / Math.max(1, this.n));
     this.w = Math.max(pitch * this.m, Math.min(room, 60));
@@ -137,7 +139,7 @@ export class Heatmap {
       this.w = Math.floor(this.w / this.m) * this.m;
       this.h = Math.floor(this.h / this.n) * this.n;
     }
-    this.bottom = 46;
+    this.bottom = 46 + this.extra;
     this.width = width;
     this.height = this.y + this.h + this.bottom;
     this.stage.style.height = `${this.height}px`;
@@ -153,8 +155,8 @@ export class Heatmap {
     this.pixels = new Uint32Array(this.image.data.buffer);
     this.blocks = this.blockRows > 1 || this.blockColumns > 1 ? new Float64Array(this.pixelRows * this.pixelColumns) : null;
     // Two narrow canvases: what changes at every frame should cover little.
-    this.right = { context: fit(this.rightEdge, 76, this.h, true), pen: /** @type {any} */ (null) };
-    this.below = { context: fit(this.bottomEdge, this.w, 46, true), pen: /** @type {any} */ (null) };
+    this.right = { context: fit(this.rightEdge, margin, this.h, true), pen: /** @type {any} */ (null) };
+    this.below = { context: fit(this.bottomEdge, this.w, this.bottom, true), pen: /** @type {any} */ (null) };
     for (const edge of [this.right, this.below]) edge.pen = new CanvasPen(edge.context, view.theme.font);
     this.givenState = "";
     this.rightEdge.style.transform = `translate(${this.x + this.w}px, ${this.y}px)`;
@@ -200,9 +202,13 @@ export class Heatmap {
         weight: pin >= 0 ? 700 : 400,
       });
     }
-    pen.text("received", this.x - 6, this.y + this.h + 16, { size: 10, anchor: "end", fill: colours.muted });
-    pen.text("given", this.x + this.w + 6, this.y - 6, { size: 10, fill: colours.muted });
-    pen.text("price", this.x + this.w + 54, this.y - 6, { size: 10, anchor: "middle", fill: colours.muted });
+    if (this.extra) {
+      pen.text("no partner", this.x - 6, this.y + this.h + 15, { size: 10, anchor: "end", fill: colours.muted, italic: true });
+      pen.text("no partner", this.x + this.w + 14, this.y - 6, { size: 10, rotate: -50, fill: colours.muted, italic: true });
+    }
+    pen.text("received", this.x - 6, this.y + this.h + this.extra + 16, { size: 10, anchor: "end", fill: colours.muted });
+    pen.text("given", this.x + this.w + this.extra + 6, this.y - 6, { size: 10, fill: colours.muted });
+    pen.text("price", this.x + this.w + this.extra + 54, this.y - 6, { size: 10, anchor: "middle", fill: colours.muted });
     this.labelStep = { row: rowStep, column: columnStep };
   }
 
@@ -214,8 +220,8 @@ export class Heatmap {
     const state = sheet.rowError < 1e-9 && !this.view.model.partial ? `${this.view.topRow} ${this.view.renorm[this.side]}` : "";
     const kept = state !== "" && state === this.givenState;
     this.givenState = state;
-    this.right.pen.rect(kept ? 34 : 0, 0, 76, this.h, card);
-    this.below.pen.rect(0, 0, this.w, 46, card);
+    this.right.pen.rect(kept ? 34 : 0, 0, 76 + this.extra, this.h, card);
+    this.below.pen.rect(0, 0, this.w, this.bottom, card);
     this.paintRight(this.right.pen, 0, 0, !kept);
     this.paintBelow(this.below.pen, 0, 0);
   }
@@ -299,7 +305,12 @@ export class Heatmap {
     const size = Math.max(0.5, cell - 2 * gap);
     const scale = (22 / view.topRow) * view.renorm[this.side];
     const tick = (22 / view.topRow) * view.rowNorm;
-    const x = left + 6;
+    const x = left + this.extra + 6;
+    const none = view.renorm[this.side] / view.topWeight;
+    for (let i = 0; this.extra && i < this.n; i++) {
+      const share = Math.min(1, sheet.nullSource[i] * none);
+      pen.rect(left + 4, top + i * cell + gap, this.extra - 4, size, colours.no_mass, 0.08 + 0.92 * Math.sqrt(share));
+    }
     /** @type {number[]} */
     const ticks = [];
     for (let i = 0; given && i < this.n; i++) {
@@ -343,7 +354,12 @@ export class Heatmap {
     const size = Math.max(0.5, cell - 2 * gap);
     const scale = (32 / view.topBar) * view.renorm[this.side];
     const tick = (32 / view.topBar) * view.columnNorm;
-    const y0 = top + 6;
+    const y0 = top + this.extra + 6;
+    const none = view.renorm[this.side] / view.topWeight;
+    for (let j = 0; this.extra && j < this.m; j++) {
+      const share = Math.min(1, sheet.nullTarget[j] * none);
+      pen.rect(left + j * cell + gap, top + 4, size, this.extra - 4, colours.no_mass, 0.08 + 0.92 * Math.sqrt(share));
+    }
     /** @type {number[]} */
     const ticks = [];
     for (let j = 0; j < this.m; j++) {
@@ -416,7 +432,7 @@ export class Heatmap {
       this.labelStep && (this.labelStep.row > 1 || this.labelStep.column > 1)
         ? ` · names: every ${this.labelStep.row > 1 ? `${ordinal(this.labelStep.row)} row` : "row"}, every ${this.labelStep.column > 1 ? `${ordinal(this.labelStep.column)} column` : "column"}`
         : "";
-    setText(this.caption, `${cells}${names} · edges: mass given and received, grey line: weight · price: cost against independence, left is cheaper`);
+    setText(this.caption, `${cells}${names} · edges: mass given and received, grey line: weight${this.extra ? ", grey cells and bars: no partner" : ""} · price: cost against independence, left is cheaper`);
   }
 }
 
