@@ -120,7 +120,9 @@ async def measure(arguments: argparse.Namespace) -> None:
     blobs = [file.read_bytes() for file in arguments.files or ()] or [pair(tokens) for tokens in arguments.tokens]
     async with async_playwright() as play:
         with tempfile.TemporaryDirectory() as folder:
-            browser = await play.chromium.launch(executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=FLAGS)
+            browser = await play.chromium.launch(
+                executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=FLAGS
+            )
             print("tokens    payload   input→paint median, 95 %   frames/s   script median, 95 %   frames")
             for blob in blobs:
                 file = Path(folder) / "view.html"

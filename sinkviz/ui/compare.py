@@ -379,14 +379,19 @@ def _measure_both(source: str, target: str, spots: dict[str, Any]) -> tuple[Meas
 
 
 def _embedded(text: str, options: dict[str, Any], progress: Callable[[float, str], None], side: str) -> Measure:
+    # A pair that was opened with gold links keeps the words that those count.
+    pair = st.session_state.get("gold_pair")
+    words = None if pair is None else getattr(pair, side)
+    given = words if words is not None and " ".join(words) == text else text
+
     def compute() -> Measure:
         from sinkviz.embedding import embed
 
         if not text.strip():
             raise ValueError(f"The {side} is empty: type or paste a text, or choose an example.")
-        return embed(text, progress=progress, **options)
+        return embed(given, progress=progress, **options)
 
-    return _measures.get((text, *options.values()), compute)
+    return _measures.get((given, *options.values()), compute)
 
 
 def _progress(place: Any) -> Callable[[float, str], None]:

@@ -282,4 +282,6 @@ def _open(pair: Any) -> None:
     now["source"], now["target"] = " ".join(pair.source), " ".join(pair.target)
     now["example"] = None
     now["unit"] = "word"
+    now["gold_pair"] = pair
+    now["below"] = "gold"
     now["evidence_go"] = True

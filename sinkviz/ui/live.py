@@ -157,12 +157,15 @@ def _opening_level(path: Any) -> Any:
 
 
 def _below(path: Any, settings: dict[str, Any]) -> None:
-    st.session_state.setdefault("below", "links")
+    gold = _gold_pair(path)
+    options = BELOW if gold is None else BELOW | {"gold": "Gold links"}
+    if st.session_state.get("below") not in options:
+        st.session_state["below"] = "links"
     chosen = st.segmented_control(
         "Below the pictures",
-        list(BELOW),
+        list(options),
         key="below",
-        format_func=lambda key: BELOW[key],
+        format_func=lambda key: options[key],
         required=True,
         label_visibility="collapsed",
         persist_state="session",
@@ -180,8 +183,32 @@ def _below(path: Any, settings: dict[str, Any]) -> None:
         _space(coupling, attention)
     elif chosen == "figures":
         _figures(path, coupling, attention)
+    elif chosen == "gold":
+        _gold(gold, coupling, attention)
     else:
         session.section(coupling, settings)
+
+
+def _gold_pair(path: Any) -> Any:
+    """Return the pair with gold links that was opened on the Evidence page, while its words are what is solved on."""
+    pair = st.session_state.get("gold_pair")
+    sides = (path.source, path.target)
+    same = pair is not None and [side.text for side in sides] == [" ".join(pair.source), " ".join(pair.target)]
+    return pair if same and [len(side) for side in sides] == [len(pair.source), len(pair.target)] else None
+
+
+def _gold(pair: Any, coupling: Coupling, attention: Coupling) -> None:
+    from sinkviz.alignment import links_from_coupling
+    from sinkviz.figures.evidence import gold_matrix
+
+    st.caption("Links that are each other's strongest partner, against those that people made.")
+    for column, name, one in zip(st.columns(2), ("Coupling", "Attention"), (coupling, attention), strict=True):
+        with column:
+            st.caption(name)
+            links = links_from_coupling(one, rule="mutual")
+            _chart(
+                gold_matrix(pair.source, pair.target, links, pair.sure, pair.possible, theme=_theme()), f"gold_{name}"
+            )
 
 
 def _links(coupling: Coupling, attention: Coupling) -> None:
@@ -230,12 +257,15 @@ def _figures(path: Any, coupling: Coupling, attention: Coupling) -> None:
     colour = state.view()["colour"]
     _pair(figures.lines, coupling, attention, share=state.view()["share"])
     if colour == "difference":
-        _chart(figures.difference_heatmap(coupling, attention, theme=_theme()))
+        _chart(figures.difference_heatmap(coupling, attention, theme=_theme()), "difference")
     else:
         _pair(figures.heatmap, coupling, attention, colour=colour)
     _pair(figures.received, coupling, attention)
     _pair(figures.clouds, coupling, attention, projection=shared_projection(coupling.source, coupling.target))
-    _chart(figures.epsilon_curves([path[k] for k in range(len(path))], mark=state.view()["epsilon"], theme=_theme()))
+    _chart(
+        figures.epsilon_curves([path[k] for k in range(len(path))], mark=state.view()["epsilon"], theme=_theme()),
+        "curves",
+    )
 
 
 def _pair(draw: Callable[..., Any], coupling: Coupling, attention: Coupling, **options: Any) -> None:
@@ -245,8 +275,10 @@ def _pair(draw: Callable[..., Any], coupling: Coupling, attention: Coupling, **o
     for column, name, figure in zip(st.columns(2), ("Coupling", "Attention"), drawn, strict=True):
         with column:
             st.caption(name)
-            _chart(figure)
+            _chart(figure, f"{draw.__name__}_{name}")
 
 
-def _chart(figure: Any) -> None:
-    st.plotly_chart(figure, theme=None, alt=figure.layout.meta["description"], config={"displaylogo": False})
+def _chart(figure: Any, key: str) -> None:
+    # A key of its own: two figures that happen to be equal would share an identity.
+    description = figure.layout.meta["description"]
+    st.plotly_chart(figure, theme=None, key=f"chart_{key}", alt=description, config={"displaylogo": False})

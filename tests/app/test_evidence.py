@@ -70,6 +70,9 @@ def test_a_pair_opens_in_compare(finished: AppTest) -> None:
     check(finished.run())
     assert finished.text_area(key="source").value == " ".join(gold.pairs[3].source)
     assert finished.text_area(key="target").value == " ".join(gold.pairs[3].target)
+    # The gold links lie over both couplings there.
+    assert finished.segmented_control(key="below").value == "gold"
+    assert len(finished.get("plotly_chart")) == 2
 
 
 def test_a_file_that_is_no_gold_set_is_said() -> None:

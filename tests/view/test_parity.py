@@ -50,7 +50,9 @@ def tensor(array: Array) -> torch.Tensor:
     return torch.tensor(array, dtype=torch.float64)
 
 
-def text_like(n: int, m: int, seed: int, *, repeat: bool = False, weighted: bool = True, dead: bool = False) -> dict[str, Any]:
+def text_like(
+    n: int, m: int, seed: int, *, repeat: bool = False, weighted: bool = True, dead: bool = False
+) -> dict[str, Any]:
     """A cosine cost of two clouds that share some directions, float32 as it is sent."""
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(5, 16))
@@ -198,7 +200,8 @@ def grouped(problem: dict[str, Any]) -> tuple[Measure, Measure]:
 
         def of(groups: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
             return tuple(
-                (int(np.flatnonzero(groups == g)[0]), int(np.flatnonzero(groups == g)[-1]) + 1) for g in range(groups.max() + 1)
+                (int(np.flatnonzero(groups == g)[0]), int(np.flatnonzero(groups == g)[-1]) + 1)
+                for g in range(groups.max() + 1)
             )
 
         result.append(
@@ -286,7 +289,12 @@ def test_a_null_partner_is_in_every_number(level: Any) -> None:
     unit = scale(problem)
     price = -0.25
     data = view_payload.build(
-        source, target, cost=problem["cost"], cost_scale=unit, epsilons=np.geomspace(10, 0.01, 41) * unit, null_cost=price
+        source,
+        target,
+        cost=problem["cost"],
+        cost_scale=unit,
+        epsilons=np.geomspace(10, 0.01, 41) * unit,
+        null_cost=price,
     )
     job = {
         "task": "view",
@@ -296,7 +304,13 @@ def test_a_null_partner_is_in_every_number(level: Any) -> None:
     }
     (answer,) = run([job])
     right = couple_cost(
-        problem["cost"], source, target, mechanism="partial", epsilon=0.3 * unit, epsilon_unit="absolute", null_cost=price
+        problem["cost"],
+        source,
+        target,
+        mechanism="partial",
+        epsilon=0.3 * unit,
+        epsilon_unit="absolute",
+        null_cost=price,
     )
     assert right.mass < 0.999
     check(answer["left"], right.coarsen(level))
@@ -304,7 +318,7 @@ def test_a_null_partner_is_in_every_number(level: Any) -> None:
 
 def test_a_range_is_a_part_of_the_same_plan() -> None:
     problem = PROBLEMS["ragged"]
-    payload, source, target, unit = blob(problem)
+    payload, *_ = blob(problem)
     shared = {"task": "view", "payload": payload, "refine": True}
     part, every = run(
         [
@@ -325,12 +339,19 @@ def test_edited_weights_are_those_of_the_library_and_are_solved() -> None:
     answers = run(
         [
             {"task": "weights", "payload": payload, "choice": choice},
-            {"task": "view", "payload": payload, "refine": True, "settings": {"level": "token", "weights": weights, "epsilon": 0.2}},
+            {
+                "task": "view",
+                "payload": payload,
+                "refine": True,
+                "settings": {"level": "token", "weights": weights, "epsilon": 0.2},
+            },
         ]
     )
     expected = chosen_weights(source, choice)
     assert answers[0] == pytest.approx(expected, abs=1e-7)
-    right = couple_cost(problem["cost"], source.with_weights(expected), target, epsilon=0.2 * unit, epsilon_unit="absolute")
+    right = couple_cost(
+        problem["cost"], source.with_weights(expected), target, epsilon=0.2 * unit, epsilon_unit="absolute"
+    )
     assert answers[1]["status"]["kind"] == "pending"
     check(answers[1]["left"], right)
 
@@ -348,7 +369,12 @@ def test_curves_and_pairs_follow_the_path() -> None:
     for k in (0, 18, 30):
         for key, mechanism in (("coupling", "sinkhorn"), ("attention", "softmax")):
             right = couple_cost(
-                problem["cost"], source, target, mechanism=mechanism, epsilon=epsilons[k] * unit, epsilon_unit="absolute"
+                problem["cost"],
+                source,
+                target,
+                mechanism=mechanism,
+                epsilon=epsilons[k] * unit,
+                epsilon_unit="absolute",
             )
             words = right.words()
             assert curves[k][key] == pytest.approx(
@@ -358,7 +384,9 @@ def test_curves_and_pairs_follow_the_path() -> None:
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(st.floats(0, 1, allow_subnormal=False), min_size=1, max_size=120), st.floats(0.05, 1.0), st.integers(1, 60))
+@given(
+    st.lists(st.floats(0, 1, allow_subnormal=False), min_size=1, max_size=120), st.floats(0.05, 1.0), st.integers(1, 60)
+)
 def test_strongest_pairs_are_the_strongest(mass: list[float], share: float, limit: int) -> None:
     (answer,) = run([{"task": "strongest", "mass": mass, "share": share, "limit": limit}])
     values = np.array(mass)
@@ -388,7 +416,20 @@ def test_numbers_are_exact_enough_and_written_plainly() -> None:
     for x, found in zip(exps, answer["exps"], strict=True):
         assert found == pytest.approx(np.exp(x) if x > -700 else 0.0, rel=1e-10)
     assert answer["logs"] == pytest.approx(np.log(logs), abs=1e-9)
-    assert answer["formats"] == ["0", "0.35", "−0.557", "1.92", "12.3", "27.4", "1235", "1·10⁵", "1.2·10⁻⁴", "3·10⁻¹⁰", "2", "100"]
+    assert answer["formats"] == [
+        "0",
+        "0.35",
+        "−0.557",
+        "1.92",
+        "12.3",
+        "27.4",
+        "1235",
+        "1·10⁵",
+        "1.2·10⁻⁴",
+        "3·10⁻¹⁰",
+        "2",
+        "100",
+    ]
     assert answer["percents"] == ["0 %", "27 %", "3.1 %", "100 %", "0.001 %", "70 %", "339 %"]
     assert answer["parses"] == ["0.35", "0.01", "Infinity", "Infinity", "0.5", "2.5", "NaN", "NaN", "-1"]
 
@@ -398,10 +439,18 @@ def test_both_languages_write_the_same_url() -> None:
         {},
         {"epsilon": 0.0123456789, "mode": "relaxation", "relaxation": 0.0, "steps": 12.5},
         {"level": "token", "colour": "difference", "share": 0.25, "renormalise": True},
-        {"source_range": [3, 9], "target_range": [0, 1], "pins": [{"source": [0, 2], "target": None}, {"source": None, "target": [5, 6]}]},
+        {
+            "source_range": [3, 9],
+            "target_range": [0, 1],
+            "pins": [{"source": [0, 2], "target": None}, {"source": None, "target": [5, 6]}],
+        },
         {
             "weights": {
-                "source": {"preset": "uniform", "drop": ["punctuation", "stop_words"], "factors": {"3": 0.0, "11": 2.5}},
+                "source": {
+                    "preset": "uniform",
+                    "drop": ["punctuation", "stop_words"],
+                    "factors": {"3": 0.0, "11": 2.5},
+                },
                 "target": {"preset": "given", "drop": [], "factors": {}},
             }
         },

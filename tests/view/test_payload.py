@@ -135,7 +135,9 @@ def test_a_single_coupling_opens_where_it_was_solved(mechanism: Any) -> None:
     settings = header["settings"]
     assert settings["epsilon"] == pytest.approx(0.01 if mechanism == "exact" else 0.2)
     assert settings["steps"] == (0.5 if mechanism == "softmax" else "inf")
-    assert (settings["mode"], settings["relaxation"]) == (("relaxation", 0.5) if mechanism == "relaxed" else ("steps", "inf"))
+    assert (settings["mode"], settings["relaxation"]) == (
+        ("relaxation", 0.5) if mechanism == "relaxed" else ("steps", "inf")
+    )
     assert header["null_cost"] == coupling.null_cost
     assert header["epsilons"][-1] <= settings["epsilon"] * 0.5 + 1e-12
     assert read_header(from_coupling(coupling.sentences()))["settings"]["level"] == "sentence"

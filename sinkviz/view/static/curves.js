@@ -205,7 +205,16 @@ export class Curves {
     this.pairs.moveMark(epsilon, NaN, NaN);
     const solved = this.data.filter(Boolean).length;
     const all = view.model.epsilons.length;
-    setText(this.note, solved < all ? `${solved} of ${all} values of ε` : "");
+    const { facts, statuses } = view.model.payload.header;
+    const missed = (statuses ?? []).filter((/** @type {string} */ s) => s !== "converged" && s !== "closed_form").length;
+    const device = facts.device ? ` on ${facts.device}` : "";
+    const time = facts.seconds > 0 ? ` in ${facts.seconds < 1 ? `${format(facts.seconds * 1000, 2)} ms` : `${format(facts.seconds, 2)} s`}` : "";
+    setText(
+      this.note,
+      solved < all
+        ? `${solved} of ${all} values of ε`
+        : `${all} values of ε${view.model.fromPython ? ` solved${device}${time}` : " solved in the browser"}${missed && view.model.fromPython ? `, ${missed} short of the tolerance` : ""}`,
+    );
   }
 }
 

@@ -1,6 +1,6 @@
 /** The dials: ε, and the way from softmax to Sinkhorn. Drag, arrow keys, or type a number. */
 
-import { h, setText, segments, uniqueId } from "./dom.js";
+import { h, setText, segments, uniqueId, why } from "./dom.js";
 import { format, parse } from "./numbers.js";
 import { infinite } from "./settings.js";
 
@@ -158,7 +158,7 @@ export class Dials {
     );
     this.play = h("button", { type: "button", class: "play", "aria-label": "Play: move the dial used last", "aria-pressed": "false", text: "▶", onclick: () => this.toggle() });
     this.second = h("div", { class: "second" }, [this.steps.node, this.relaxation.node, this.modes.node]);
-    this.node = h("div", { class: "dials", role: "group", "aria-label": "Dials" }, [this.play, this.epsilon.node, this.second]);
+    this.node = h("div", { class: "dials", role: "group", "aria-label": "Dials" }, [this.play, this.epsilon.node, this.second, why("the dials", WHY)]);
     this.active = "epsilon";
     this.epsilon.node.onpointerdown = this.epsilon.node.onfocus = () => (this.active = "epsilon");
     this.second.onpointerdown = () => (this.active = "second");
@@ -299,3 +299,9 @@ export function nextStep(value, step) {
   if (next > 1000) return "inf";
   return Math.max(0.5, next);
 }
+
+const WHY = [
+  "ε weighs the entropy in min ⟨C, P⟩ + ε KL(P ‖ a⊗b): large ε spreads the mass, small ε sharpens it. It is given in σ, the standard deviation of the double-centred cost, because a balanced plan depends on the cost only through that.",
+  "Effective partners: exp of the entropy of a row, averaged over the mass. Share of the optimum: (independent cost − ⟨C, P⟩) / (independent cost − least possible cost).",
+  "Half-steps: ½ makes the rows exact, which is softmax attention; 1 the columns, 1½ the rows again, and so on to Sinkhorn's limit. Relaxed columns: their error is weighed by ρ instead, from 0 (softmax) to ∞ (Sinkhorn).",
+];

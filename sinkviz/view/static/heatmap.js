@@ -1,7 +1,7 @@
 /** The plan as a matrix with its marginals at the edges: one pixel a cell, scaled by the browser. */
 
 import { SCALES, css } from "./colour.js";
-import { fit, h, setText } from "./dom.js";
+import { fit, h, setText, why } from "./dom.js";
 import { clip } from "./lines.js";
 import { SMALLEST, format, logPositive, percent, whole } from "./numbers.js";
 import { CanvasPen } from "./pen.js";
@@ -35,7 +35,7 @@ export class Heatmap {
     this.caption = h("p", { class: "caption" });
     this.node = h("section", { class: "card", "aria-label": side === "left" ? "Coupling as a matrix" : "Attention as a matrix" }, [
       this.stage,
-      h("div", { class: "legend-row" }, [this.legend, this.legendText]),
+      h("div", { class: "legend-row" }, [this.legend, this.legendText, side === "left" ? why("the colours and edges", WHY) : null]),
       this.caption,
     ]);
     this.bind();
@@ -441,3 +441,9 @@ function ordinal(k) {
   const tail = k % 10 === 1 && k % 100 !== 11 ? "st" : k % 10 === 2 && k % 100 !== 12 ? "nd" : k % 10 === 3 && k % 100 !== 13 ? "rd" : "th";
   return `${k}${tail}`;
 }
+
+const WHY = [
+  "Mass: Pᵢⱼ, the part of the whole mass that goes from source element i to target element j. Both panels share one scale, which ends at the largest weight of a source element: no pair can carry more.",
+  "Lift: log(Pᵢⱼ / (aᵢ bⱼ)). 0 is independence, positive more than by chance, negative less. Difference: coupling minus attention.",
+  "Price of a source element: Σⱼ Pᵢⱼ C̃ᵢⱼ / aᵢ on the double-centred cost C̃ = C − row mean − column mean + mean. 0 is what it would pay under independence.",
+];

@@ -54,11 +54,17 @@ export class Model {
     this.setWeights(payload.source.solvedWeights, payload.target.solvedWeights);
     const n = payload.source.count;
     const m = payload.target.count;
-    if (payload.potentials) {
-      const wide = m + (this.partial ? 1 : 0);
-      for (let k = 0; k < this.epsilons.length; k++) this.path[k] = payload.potentials.subarray(k * wide, (k + 1) * wide);
-    }
+    this.takePath();
     this.size = n * m;
+  }
+
+  /** The path that Python solved, where it belongs to the present weights. */
+  takePath() {
+    const { potentials } = this.payload;
+    this.fromPython = Boolean(potentials);
+    if (!potentials) return;
+    const wide = this.solved.m;
+    for (let k = 0; k < this.epsilons.length; k++) this.path[k] = potentials.subarray(k * wide, (k + 1) * wide);
   }
 
   /** Levels that both texts can be shown at, finest first. @returns {string[]} */
@@ -99,6 +105,8 @@ export class Model {
     this.halfSteps = null;
     this.potential = new Float64Array(this.solved.m);
     this.relaxedStart = { epsilon: 0, g: new Float64Array(this.solved.m) };
+    /** Whether the path is the one that came with the payload. */
+    this.fromPython = false;
     this.exactAt = { epsilon: 0, relaxation: 0, g: new Float64Array(this.solved.m) };
     this.status = { kind: "pending", residual: NaN, shown: /** @type {number | null} */ (null) };
   }
@@ -117,10 +125,7 @@ export class Model {
     const { payload } = this;
     const solved = near(a, payload.source.solvedWeights) && near(b, payload.target.solvedWeights);
     this.setWeights(solved ? payload.source.solvedWeights : a, solved ? payload.target.solvedWeights : b);
-    if (solved && payload.potentials) {
-      const wide = this.solved.m;
-      for (let k = 0; k < this.epsilons.length; k++) this.path[k] = payload.potentials.subarray(k * wide, (k + 1) * wide);
-    }
+    if (solved) this.takePath();
     return "changed";
   }
 

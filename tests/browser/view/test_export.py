@@ -70,7 +70,9 @@ def test_csv_has_every_digit_and_no_formula(show: Show) -> None:
             assert not (len(row[side]) > 1 and row[side][0] in "=+-@")
 
 
-def test_the_offline_file_opens_with_the_same_live_dials(show: Show, fish: Problem, open_page: Show, tmp_path: Path) -> None:
+def test_the_offline_file_opens_with_the_same_live_dials(
+    show: Show, fish: Problem, open_page: Show, tmp_path: Path
+) -> None:
     page = show(fish.blob)
     page.evaluate("view.set({ epsilon: 0.2, pins: [{ source: [2, 4], target: [0, 2] }], colour: 'lift' }, true)")
     rest(page)
@@ -80,7 +82,11 @@ def test_the_offline_file_opens_with_the_same_live_dials(show: Show, fish: Probl
     other = open_page(file.as_uri(), bypass_csp=True)
     other.evaluate("window.view = document.querySelector('.sinkviz').view")
     rest(other)
-    assert other.evaluate("[view.settings.epsilon, view.settings.colour, view.settings.pins.length]") == [0.2, "lift", 1]
+    assert other.evaluate("[view.settings.epsilon, view.settings.colour, view.settings.pins.length]") == [
+        0.2,
+        "lift",
+        1,
+    ]
     assert plan(other) == pytest.approx(plan(page), abs=1e-9)
     slider = other.get_by_role("slider", name=re.compile("Epsilon"))
     slider.press("End")
@@ -107,8 +113,12 @@ def test_python_writes_the_same_file_as_the_browser(show: Show, fish: Problem) -
 def test_the_link_holds_the_settings_and_the_texts_when_given(show: Show) -> None:
     with_link = problem(facts={"link": "texts=abc"})
     page = show(with_link.blob)
-    page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: { writeText: async (t) => { window.copied = t; } } })")
-    page.evaluate("view.set({ epsilon: 0.2, level: 'token', source_range: [1, 6], pins: [{ source: [1, 2], target: null }] }, true)")
+    page.evaluate(
+        "Object.defineProperty(navigator, 'clipboard', { value: { writeText: async (t) => { window.copied = t; } } })"
+    )
+    page.evaluate(
+        "view.set({ epsilon: 0.2, level: 'token', source_range: [1, 6], pins: [{ source: [1, 2], target: null }] }, true)"
+    )
     page.get_by_role("button", name="copy link").click()
     page.wait_for_function("window.copied")
     url = page.evaluate("window.copied")
@@ -123,7 +133,9 @@ def test_the_link_holds_the_settings_and_the_texts_when_given(show: Show) -> Non
 
 def test_a_link_without_texts_says_so(show: Show, fish: Problem) -> None:
     page = show(fish.blob)
-    page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: { writeText: async () => { throw new Error('no'); } } })")
+    page.evaluate(
+        "Object.defineProperty(navigator, 'clipboard', { value: { writeText: async () => { throw new Error('no'); } } })"
+    )
     page.get_by_role("button", name="copy link").click()
     page.wait_for_timeout(200)
     assert "did not allow" in page.locator(".panel .message").inner_text()

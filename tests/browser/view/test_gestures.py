@@ -170,7 +170,9 @@ def test_play_moves_the_dial_and_pause_tells_python(show: Show, fish: Problem) -
 
 def test_play_takes_few_steps_for_those_who_want_no_motion(show: Show, fish: Problem) -> None:
     page = show(fish.blob, reduced_motion="reduce")
-    page.evaluate("() => { window.seen = new Set(); const set = view.set.bind(view); view.set = (p, f) => { seen.add(p.epsilon); set(p, f); }; }")
+    page.evaluate(
+        "() => { window.seen = new Set(); const set = view.set.bind(view); view.set = (p, f) => { seen.add(p.epsilon); set(p, f); }; }"
+    )
     page.get_by_role("button", name=re.compile("Play")).click()
     page.wait_for_timeout(2300)
     page.get_by_role("button", name="Pause").click()
@@ -355,7 +357,9 @@ def test_colours_say_what_they_mean(show: Show, fish: Problem) -> None:
     rest(page)
     # Nearly independent: every lift is near 0, the page's own colour in the middle of the map.
     middle = page.evaluate("[view.theme.diverging[127], view.theme.diverging[128]]")
-    near = page.evaluate("Math.max(...Array.from(view.pictures.heatmaps.left.pixels, (p) => Math.abs(view.theme.diverging.indexOf(p) - 127.5)))")
+    near = page.evaluate(
+        "Math.max(...Array.from(view.pictures.heatmaps.left.pixels, (p) => Math.abs(view.theme.diverging.indexOf(p) - 127.5)))"
+    )
     assert middle
     assert near < 25
     page.get_by_role("radio", name="difference").check()
@@ -454,10 +458,14 @@ def test_the_weight_table_has_presets_groups_and_factors(show: Show, fish: Probl
     field.fill("0")
     field.press("Tab")
     rest(page)
-    assert "0" in sent(page)[-1]["weights"]["source"]["factors"].values() or 0 in sent(page)[-1]["weights"]["source"]["factors"].values()
+    assert (
+        "0" in sent(page)[-1]["weights"]["source"]["factors"].values()
+        or 0 in sent(page)[-1]["weights"]["source"]["factors"].values()
+    )
     everything = {str(k): 0 for k in range(len(fish.source))}
     page.evaluate(
-        "(factors) => view.setWeights({ ...view.settings.weights, source: { preset: 'given', drop: [], factors: factors } })", everything
+        "(factors) => view.setWeights({ ...view.settings.weights, source: { preset: 'given', drop: [], factors: factors } })",
+        everything,
     )
     page.wait_for_timeout(150)
     assert "at least one" in page.locator(".panel .message").inner_text().lower()

@@ -59,7 +59,9 @@ def test_new_weights_from_python_keep_what_the_user_did_meanwhile(show: Show, fi
     from sinkviz.transport import sinkhorn_path
 
     epsilons = np.geomspace(10, 0.01, 41) * fish.scale
-    path = sinkhorn_path(torch.tensor(fish.cost), torch.tensor(solved[0]), torch.tensor(solved[1]), epsilons=torch.tensor(epsilons))
+    path = sinkhorn_path(
+        torch.tensor(fish.cost), torch.tensor(solved[0]), torch.tensor(solved[1]), epsilons=torch.tensor(epsilons)
+    )
     blob = payload.build(
         fish.source,
         fish.target,
@@ -83,7 +85,11 @@ def test_other_texts_start_anew(show: Show, fish: Problem) -> None:
     page.mouse.click(*cell(page, 1, 1))
     other = problem("A cat sleeps. It dreams.", "Cats sleep and dream of mice.", settings={"epsilon": 0.5})
     feed(page, other.blob)
-    assert page.evaluate("[view.settings.epsilon, view.settings.pins.length, view.history.states.length]") == [0.5, 0, 1]
+    assert page.evaluate("[view.settings.epsilon, view.settings.pins.length, view.history.states.length]") == [
+        0.5,
+        0,
+        1,
+    ]
     assert page.evaluate("view.rows.labels[1]") == "cat"
     assert page.locator(".sinkviz").count() == 1
 
@@ -149,16 +155,22 @@ def test_200_changes_of_text_leak_nothing(show: Show, fish: Problem) -> None:
 
 def test_the_theme_follows_the_page_at_once(show: Show, fish: Problem) -> None:
     page = show(fish.blob)
-    light = page.evaluate("[getComputedStyle(document.querySelector('.card')).backgroundColor, view.pictures.heatmaps.left.pixels[0]]")
+    light = page.evaluate(
+        "[getComputedStyle(document.querySelector('.card')).backgroundColor, view.pictures.heatmaps.left.pixels[0]]"
+    )
     page.emulate_media(color_scheme="dark")
     rest(page)
     assert page.evaluate("view.root.dataset.theme") == "dark"
-    dark = page.evaluate("[getComputedStyle(document.querySelector('.card')).backgroundColor, view.pictures.heatmaps.left.pixels[0]]")
+    dark = page.evaluate(
+        "[getComputedStyle(document.querySelector('.card')).backgroundColor, view.pictures.heatmaps.left.pixels[0]]"
+    )
     assert light[0] == "rgb(255, 255, 255)"
     assert dark[0] == "rgb(22, 29, 44)"
     assert light[1] != dark[1]
     # Streamlit says its own background: that comes before what the system prefers.
-    page.evaluate("document.getElementById('mount').style.setProperty('--st-background-color', '#ffffff'); void window.feed(view.data)")
+    page.evaluate(
+        "document.getElementById('mount').style.setProperty('--st-background-color', '#ffffff'); void window.feed(view.data)"
+    )
     rest(page)
     assert page.evaluate("view.root.dataset.theme") == "light"
 
@@ -243,7 +255,9 @@ def test_a_phone_shows_one_column_and_nothing_sticks_out(show: Show, fish: Probl
 
 
 def test_long_texts_open_by_sentence_and_say_what_is_drawn(show: Show) -> None:
-    words = " ".join(f"word{k % 97} and thing{k % 31}." if k % 9 == 8 else f"Word{k % 89} of{k % 13}" for k in range(420))
+    words = " ".join(
+        f"word{k % 97} and thing{k % 31}." if k % 9 == 8 else f"Word{k % 89} of{k % 13}" for k in range(420)
+    )
     page = show(problem(words, words[: len(words) // 2]).blob)
     assert page.evaluate("view.level") == "sentence"
     assert page.evaluate("view.pictures.lines.left.mode") == "track"
