@@ -77,10 +77,10 @@ def _forward(model: LoadedModel, batch: list[list[int]], layers: Sequence[int]) 
         mask[row, : len(window)] = 1
     inputs = {"input_ids": ids.to(model.device), "attention_mask": mask.to(model.device)}
     with torch.inference_mode():
-        short = model.up_to(max(layers))
-        if short is not None and len(layers) == 1:
+        short = model.up_to(layers[0]) if len(layers) == 1 else None
+        if short is not None:
             return {layers[0]: short(**inputs).last_hidden_state}
-        states = (short or model.encoder)(**inputs, output_hidden_states=True).hidden_states
+        states = model.encoder(**inputs, output_hidden_states=True).hidden_states
         return {layer: states[layer] for layer in layers}
 
 

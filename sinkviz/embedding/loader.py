@@ -78,6 +78,9 @@ class LoadedModel:
             stack = _shallow(self.encoder.encoder)
             stack._modules["layer"] = nn.ModuleList(list(self.encoder.encoder.layer)[:layer])
             short._modules["encoder"] = stack
+            # transformers collects hidden states by hooks on the layers, which are shared: a second set of hooks
+            # would collect every state twice. Only the whole model may install them.
+            short._output_capturing_hooks_installed = True
             self._shortened[layer] = short
         return self._shortened[layer]
 

@@ -37,6 +37,7 @@ class Walk:
         kept: share of the variance over all stages that those planes keep, for source and target.
         one_space: whether both clouds lie in one space at every stage, so that they may be drawn together.
         heads: attention heads of a layer; 0 where there are no layers.
+        width: coordinates of a point inside the layers.
         attention: own attention of a text at a layer, from 1, of one head or the mean of all (None): (n, n), rows sum
             to 1.
         query, key: Q(μ, x), shape (n, d), and K(ν, y), shape (m, d).
@@ -54,6 +55,7 @@ class Walk:
     kept: tuple[float, float]
     one_space: bool
     heads: int
+    width: int
     attention: Attention
     query: Numbers
     key: Numbers
@@ -151,6 +153,7 @@ def walk_none(texts: tuple[str, str], weighted: tuple[Measure, Measure], model: 
         kept=(kept, kept),
         one_space=True,
         heads=model_info(model).heads if layer > 0 else 0,
+        width=model_info(model).dimension,
         attention=_embedding_attention(texts, model, weighted[0].unit),
         query=unit_rows(weighted[0].points),
         key=unit_rows(weighted[1].points),
@@ -188,6 +191,7 @@ def walk_heads(texts: tuple[str, str], weighted: tuple[Measure, Measure], model:
         kept=(kept, kept),
         one_space=True,
         heads=model_info(model).heads if layer > 1 else 0,
+        width=model_info(model).dimension,
         attention=_embedding_attention(texts, model, unit),
         query=query,
         key=key,
@@ -239,6 +243,7 @@ def walk_model(weighted: tuple[Measure, Measure], model: SinkhornTransformer) ->
         kept=(kept[0], kept[1]),
         one_space=False,
         heads=config.heads if layers > 0 else 0,
+        width=config.width,
         attention=attention,
         query=trace.query.output.double().numpy(),
         key=trace.key.output.double().numpy(),

@@ -71,8 +71,9 @@ def page() -> None:
     for control in CONTROLS:
         st.session_state.setdefault(control.key, control.default)
     remember(st.session_state["source"], st.session_state["target"], compare._restore)
-    for problem in problems:
-        say(st.warning, "A part of the link could not be read and was left out. ", problem)
+    with st.container():
+        for problem in problems:
+            say(st.warning, "A part of the link could not be read and was left out. ", problem)
     st.html(
         "<style>[data-testid=stLatex] { overflow-x: auto; } [data-testid=stLatex] .katex-display { margin: .2em 0; }"
         "</style>"
@@ -81,26 +82,27 @@ def page() -> None:
     spots = compare._texts()
     _controls()
     source, target = compare._chosen_texts()
-    measures = compare._measure_both(source, target, spots)
-    if measures is not None and len(measures[0]) * len(measures[1]) > MAXIMUM_PAIRS:
-        st.error(
-            f"{len(measures[0]):,} × {len(measures[1]):,} {measures[0].unit}s are more than {MAXIMUM_PAIRS:,} pairs, "
-            f"the "
-            "most that can be walked here. Choose words or sentences under *Solved on*, or shorten the texts; Compare "
-            "takes longer ones."
-        )
-        measures = None
-    walk = None if measures is None else _walk((source, target), measures)
-    if walk is None:
-        state.write_url(CONTROLS, compare._link_parameter())
-        walk = st.session_state.get("last_walk")
+    # Messages have one place, so that the steps below keep their own.
+    with st.container():
+        measures = compare._measure_both(source, target, spots)
+        if measures is not None and len(measures[0]) * len(measures[1]) > MAXIMUM_PAIRS:
+            st.error(
+                f"{len(measures[0]):,} × {len(measures[1]):,} {measures[0].unit}s are more than {MAXIMUM_PAIRS:,} "
+                "pairs, the most that can be walked here. Choose words or sentences under *Solved on*, or shorten the "
+                "texts; Compare takes longer ones."
+            )
+            measures = None
+        walk = None if measures is None else _walk((source, target), measures)
         if walk is None:
-            return
-        st.warning("These are the last steps that could be walked; they do not belong to the choices above.")
-    else:
-        st.session_state["last_walk"] = walk
-    for line in walk.notes:
-        st.caption(line)
+            state.write_url(CONTROLS, compare._link_parameter())
+            walk = st.session_state.get("last_walk")
+            if walk is None:
+                return
+            st.warning("These are the last steps that could be walked; they do not belong to the choices above.")
+        else:
+            st.session_state["last_walk"] = walk
+        for line in walk.notes:
+            st.caption(line)
     _steps(walk)
 
 
@@ -657,21 +659,15 @@ def _layers(view: _View) -> None:
         )
     else:
         own = walk.one_space
-        width = walk.source.dimension if own else None
         _explain(
             "A layer lets every point look at all points of its own text and move a little towards what it finds. "
-            "How much "
-            "it looks at another point is its attention; a point counts by its weight, so cutting one in two halves "
-            "changes nothing. After some layers a word lies where its context has put it.",
-            r"x\;\leftarrow\;x+\sum_{h=1}^{" + str(walk.heads or 1) + r"}W_h\sum_{j}"
+            "How much it looks at another point is its attention; a point counts by its weight, so cutting one in two "
+            "halves changes nothing. After some layers a word lies where its context has put it.",
+            r"x\;\leftarrow\;x+\sum_{h=1}^{" + str(walk.heads) + r"}W_h\sum_{j}"
             r"\frac{a_j\,e^{\langle Q_hx,\,K_hx_j\rangle/\sqrt{k}}}"
             r"{\sum_l a_l\,e^{\langle Q_hx,\,K_hx_l\rangle/\sqrt{k}}}"
             r"\,V_hx_j,\qquad "
-            + (
-                rf"k=\tfrac{{{width}}}{{{walk.heads}}}={width // walk.heads}"
-                if width and walk.heads
-                else r"k=\text{width}/\text{heads}"
-            ),
+            rf"k=\tfrac{{{walk.width}}}{{{walk.heads}}}={walk.width // walk.heads}",
         )
         if own:
             st.caption(

@@ -100,9 +100,10 @@ def page() -> None:
 
 def _load() -> None:
     """Say what is awaited while the solver is loaded for the first time."""
+    # The place is always there, or everything below would be mounted anew at the next run.
+    place = st.empty()
     if "torch" in sys.modules and "ot" in sys.modules:
         return
-    place = st.empty()
     place.info("Loading the solver …")
     importlib.import_module("sinkviz.approximation")
     importlib.import_module("ot")
@@ -667,10 +668,11 @@ def _learning() -> None:
             on_click=_start_factors,
             args=(system, int(steps)),
         )
-    jobs.watch(_FACTORS)
-    job = jobs.find(_FACTORS)
-    if job is not None and job.status == "failed":
-        say(st.error, "The training failed: ", job.error)
+    with st.container():
+        jobs.watch(_FACTORS)
+        job = jobs.find(_FACTORS)
+        if job is not None and job.status == "failed":
+            say(st.error, "The training failed: ", job.error)
 
     @st.fragment(run_every=1.0 if job is not None and job.active else None)
     def drawn() -> None:
@@ -839,13 +841,14 @@ def _live() -> None:
         if config is not None:
             runs = len(config.cells())
             st.caption(f"{count(runs, 'run')}: {plain(config.command)}")
-    jobs.watch(_RUN)
-    job = jobs.find(_RUN)
-    if job is not None and job.status == "failed":
-        say(st.error, "The run failed: ", job.error)
-    elif stopped:
-        share = laboratory.latest.share if laboratory is not None and laboratory.latest is not None else 0.0
-        st.warning(f"Stopped at {share:.0%}. *Resume* goes on from the same training step.")
+    with st.container():
+        jobs.watch(_RUN)
+        job = jobs.find(_RUN)
+        if job is not None and job.status == "failed":
+            say(st.error, "The run failed: ", job.error)
+        elif stopped:
+            share = laboratory.latest.share if laboratory is not None and laboratory.latest is not None else 0.0
+            st.warning(f"Stopped at {share:.0%}. *Resume* goes on from the same training step.")
     if laboratory is None:
         st.info("Choose a coupling system and press *Start*.")
         return

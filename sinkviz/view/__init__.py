@@ -39,8 +39,9 @@ back. ::
 moves. Python answers edited weights with a new payload (`chosen_weights` gives the weights); the view keeps what the
 user did meanwhile, unless ``revision`` says that the settings come from elsewhere.
 
-**Files.** ``static/*.js`` are plain ES modules, one for each picture, joined by `sinkviz.view.bundle`; ``view.css`` and
-``offline.html`` travel inside. `sinkviz.view.html` writes the offline file and the notebook frame.
+**Files.** ``static/*.js`` are plain ES modules, one for each picture, joined by `sinkviz.view.bundle`. ``view.css``,
+``offline.html`` and the colours of `sinkviz.figures.palette` travel inside. `sinkviz.view.html` writes the offline file
+and the notebook frame.
 """
 
 from sinkviz.view.bundle import component_javascript

@@ -9,8 +9,15 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
+from typing import get_args
+
+from sinkviz.figures.palette import ThemeName, palette
+
+PALETTE = "palette.json"
+"""No file: the colours of `sinkviz.figures.palette`, so that there is one place for them."""
 
 STATIC = Path(__file__).parent / "static"
 _IMPORT = re.compile(r'^import\s+(\{[^}]*\}|\w+)\s+from\s+"\./([\w.-]+)";\s*$', re.MULTILINE)
@@ -38,6 +45,11 @@ def component_javascript() -> str:
     return f"{program()}\nexport default sinkvizView();\n"
 
 
+def _palette() -> str:
+    themes: tuple[ThemeName, ...] = get_args(ThemeName)
+    return json.dumps({theme: asdict(palette(theme)) for theme in themes})
+
+
 def _variable(name: str) -> str:
     return "$" + re.sub(r"\W", "_", name.removesuffix(".js"))
 
@@ -51,6 +63,8 @@ def _join(name: str, parts: list[str], done: list[str], above: tuple[str, ...]) 
 
     def needed(match: re.Match[str]) -> str:
         names, file = match.group(1), match.group(2)
+        if file == PALETTE:
+            return f"const {names} = {_palette()};"
         if not file.endswith(".js"):
             # "</" would end the script element of the offline file.
             text = (

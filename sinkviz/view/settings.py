@@ -230,8 +230,8 @@ def from_query(query: Mapping[str, str]) -> Settings:
     plain = defaults()
     for name, text in query.items():
         if name in ("source_weights", "target_weights"):
-            weights: Settings = given.setdefault("weights", plain["weights"])
-            weights[name.removesuffix("_weights")] = _read_weights(name, text)
+            given.setdefault("weights", plain["weights"])
+            given["weights"][name.removesuffix("_weights")] = _read_weights(name, text)
         elif name not in plain or name == "weights":
             continue
         elif name == "pins":

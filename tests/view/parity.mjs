@@ -110,7 +110,7 @@ const tasks = {
   },
   curves({ payload, settings }) {
     const model = new Model(decode(Uint8Array.from(Buffer.from(payload, "base64"))));
-    return [...model.curves({ ...defaultSettings(), ...settings })];
+    return [...model.curves({ ...defaultSettings(), ...settings })].filter(Boolean);
   },
   strongest({ mass, share, limit }) {
     const found = strongest(Float64Array.from(mass), share, limit);

@@ -1,28 +1,15 @@
+/** Colours of both themes, which sinkviz.figures.palette decides, and look-up tables for the two colour maps. */
+
+import palette from "./palette.json";
+
 /**
- * Colours of both themes: the same values as sinkviz.figures.palette (a test compares them), and look-up tables for
- * the two colour maps.
+ * @typedef {{page: string, card: string, border: string, text: string, muted: string, source: string, target: string,
+ *   source_text: string, target_text: string, pins: string[], good: string, wrong: string, no_mass: string,
+ *   sequential: [number, string][], diverging: [number, string][]}} Palette
  */
 
-/** @typedef {typeof PALETTE.light} Palette */
-
-export const PALETTE = {
-  "light": {
-    "page": "#fbfbfd", "card": "#ffffff", "border": "#e3e7ef", "text": "#1a2233", "muted": "#5b6577",
-    "source": "#2f6fde", "target": "#d9730d", "source_text": "#245bbd", "target_text": "#a34a06",
-    "pins": ["#c2255c", "#6741d9", "#0b7285", "#5f6b00"],
-    "good": "#22752f", "wrong": "#c92a2a", "no_mass": "#c3c8d2",
-    "sequential": [[0.0, "#f7fbff"], [0.125, "#deebf7"], [0.25, "#c6dbef"], [0.375, "#9ecae1"], [0.5, "#6baed6"], [0.625, "#4292c6"], [0.75, "#2171b5"], [0.875, "#08519c"], [1.0, "#08306b"]],
-    "diverging": [[0.0, "#6b3c05"], [0.125, "#8c510a"], [0.25, "#bf812d"], [0.375, "#e3c78f"], [0.5, "#fbfbfd"], [0.625, "#9fd8cf"], [0.75, "#35978f"], [0.875, "#01665e"], [1.0, "#014a43"]]
-  },
-  "dark": {
-    "page": "#0f1420", "card": "#161d2c", "border": "#2a3550", "text": "#e8ecf5", "muted": "#a0a9bd",
-    "source": "#7fb0ff", "target": "#ffb066", "source_text": "#7fb0ff", "target_text": "#ffb066",
-    "pins": ["#ff7aa8", "#b197fc", "#3bc9db", "#c6d15a"],
-    "good": "#5fd07a", "wrong": "#ff8787", "no_mass": "#4a536a",
-    "sequential": [[0.0, "#101827"], [0.125, "#13253f"], [0.25, "#17365c"], [0.375, "#1f4d80"], [0.5, "#2e6aa6"], [0.625, "#4a8dc6"], [0.75, "#74b1de"], [0.875, "#a4d3f0"], [1.0, "#d8effc"]],
-    "diverging": [[0.0, "#ffd49a"], [0.125, "#e0a95a"], [0.25, "#a8742a"], [0.375, "#5a421f"], [0.5, "#0f1420"], [0.625, "#164a4a"], [0.75, "#23857d"], [0.875, "#4fbdb0"], [1.0, "#a5ece0"]]
-  }
-};
+/** @type {{light: Palette, dark: Palette}} */
+export const PALETTE = palette;
 
 const LITTLE = new Uint8Array(new Uint32Array([1]).buffer)[0] === 1;
 

@@ -469,7 +469,7 @@ export class Lines {
     const { view, sheet, links } = this;
     const words = LEVEL_WORDS[/** @type {keyof typeof LEVEL_WORDS} */ (view.level)];
     const { atoms } = view.model.payload.header.target;
-    const by = atoms === view.level ? "" : ` by ${atoms}`;
+    const by = atoms === view.level || (sheet.rows.single && sheet.columns.single) ? "" : ` by ${atoms}`;
     const rowsRight = sheet.rowError < 1e-5;
     const columnsRight = sheet.columnError < 1e-5;
     setText(
@@ -490,6 +490,12 @@ export class Lines {
         ` · ${bars}`,
     );
   }
+}
+
+/** A token among words of ours: marks alone get quotes. @param {string} label @param {number} length */
+export function quoted(label, length) {
+  const text = clip(label, length);
+  return /[\p{L}\p{N}]/u.test(text) ? text : `“${text}”`;
 }
 
 /** @param {string} label @param {number} length */

@@ -17,6 +17,9 @@ import { interpolate, solve, solvePath } from "./solver.js";
 
 /** L1 error at which a plan counts as converged: the tolerance of the library's float64 solver. */
 export const TOLERANCE = 1e-6;
+/** From this many pairs on a plan takes longer than a frame; coarse views then run over kept block sums. */
+const LARGE = 400_000;
+const MOST_BLOCKS = 40_000;
 const FLAGS = { punctuation: 1, stop_words: 2 };
 
 /**
@@ -105,6 +108,8 @@ export class Model {
     this.halfSteps = null;
     this.potential = new Float64Array(this.solved.m);
     this.relaxedStart = { epsilon: 0, g: new Float64Array(this.solved.m) };
+    /** Block sums over the grid, of large problems. @type {{level: string, weights: unknown, left: any[], right: any[]} | null} */
+    this.kept = null;
     /** Whether the path is the one that came with the payload. */
     this.fromPython = false;
     this.exactAt = { epsilon: 0, relaxation: 0, g: new Float64Array(this.solved.m) };
@@ -282,7 +287,7 @@ export class Model {
 
   /** @param {Settings} settings */
   sheets(settings) {
-    const level = settings.level && this.allowedLevels.includes(settings.level) ? settings.level : this.openingLevel;
+    const level = this.levelOf(settings);
     this.rows = this.elements("source", level, settings.source_range);
     this.columns = this.elements("target", level, settings.target_range);
     return { level, left: new Sheet(this.rows, this.columns), right: new Sheet(this.rows, this.columns) };
@@ -310,10 +315,14 @@ export class Model {
   /**
    * Numbers over the grid of ε, one generator step each: cost, information and partners of coupling and attention.
    * @param {Settings} settings
-   * @returns {Generator<{index: number, coupling: number[], attention: number[]}, void, void>}
+   * @returns {Generator<{index: number, coupling: number[], attention: number[]} | null, void, void>} null in between
    */
   *curves(settings) {
-    const sheet = this.sheets({ ...settings, source_range: null, target_range: null }).left;
+    const level = this.levelOf(settings);
+    const sheet = new Sheet(this.elements("source", level, null), this.elements("target", level, null));
+    const keep = this.size >= LARGE && sheet.n * sheet.m <= MOST_BLOCKS;
+    this.kept = { level, weights: this.weights, left: /** @type {any[]} */ ([]), right: /** @type {any[]} */ ([]) };
+    const { kept } = this;
     const plan = new Plan(this.solved);
     const zero = new Float64Array(this.solved.m);
     const read = () => {
@@ -325,9 +334,40 @@ export class Model {
       if (!g) return;
       plan.evaluate(this.epsilons[index], g);
       const coupling = read();
+      if (keep) kept.left[index] = sheet.snapshot();
+      yield null;
       plan.evaluate(this.epsilons[index], zero);
-      yield { index, coupling, attention: read() };
+      const attention = read();
+      if (keep) kept.right[index] = sheet.snapshot();
+      yield { index, coupling, attention };
     }
+  }
+
+  /**
+   * Show block sums between the grid's values, where they are kept for this view.
+   * @param {Settings} settings
+   * @param {{left: Sheet, right: Sheet}} sheets
+   * @returns {boolean} false where the plan itself is needed
+   */
+  glide(settings, sheets) {
+    const { kept, epsilons } = this;
+    if (!kept || kept.weights !== this.weights || kept.left.length < epsilons.length || kept.level !== this.levelOf(settings)) return false;
+    if (settings.source_range || settings.target_range) return false;
+    const converged = settings.mode === "steps" ? settings.steps === "inf" : settings.relaxation === "inf";
+    if (!converged) return false;
+    const epsilon = this.epsilon(settings);
+    let at = 0;
+    while (at < epsilons.length - 2 && epsilons[at + 1] > epsilon) at++;
+    const t = epsilons.length > 1 ? Math.log(epsilon / epsilons[at]) / Math.log(epsilons[at + 1] / epsilons[at]) : 0;
+    for (const side of /** @type {const} */ (["left", "right"])) sheets[side].between(kept[side][at], kept[side][Math.min(at + 1, epsilons.length - 1)], t);
+    this.halfSteps = null;
+    this.status = { kind: "gliding", residual: sheets.left.columnError, shown: null };
+    return true;
+  }
+
+  /** @param {Settings} settings @returns {string} */
+  levelOf(settings) {
+    return settings.level && this.allowedLevels.includes(settings.level) ? settings.level : this.openingLevel;
   }
 
   /**

@@ -287,6 +287,40 @@ export class Sheet {
     this.missed = missed / 2;
   }
 
+  /** What a frame needs, small enough to keep for each ε of the grid. */
+  snapshot() {
+    return {
+      mass: Float32Array.from(this.mass),
+      price: Float32Array.from(this.price),
+      nullSource: Float32Array.from(this.nullSource),
+      nullTarget: Float32Array.from(this.nullTarget),
+      cost: this.cost,
+      rowError: this.rowError,
+      columnError: this.columnError,
+    };
+  }
+
+  /**
+   * Block sums between two values of the grid: their logarithms run almost straight in log ε. For long texts while a
+   * dial moves; at rest the plan itself is summed again.
+   * @param {ReturnType<Sheet["snapshot"]>} one
+   * @param {ReturnType<Sheet["snapshot"]>} other
+   * @param {number} t 0 at the first, 1 at the second
+   */
+  between(one, other, t) {
+    if (this.own.length !== this.n * this.m) this.own = new Float64Array(this.n * this.m);
+    this.mass = this.own;
+    const mix = (/** @type {number} */ p, /** @type {number} */ q) =>
+      p > 0 && q > 0 ? Math.exp((1 - t) * logPositive(p) + t * logPositive(q)) : (1 - t) * p + t * q;
+    for (let k = 0; k < this.own.length; k++) this.own[k] = mix(one.mass[k], other.mass[k]);
+    for (const name of /** @type {const} */ (["price", "nullSource", "nullTarget"])) {
+      for (let k = 0; k < this[name].length; k++) this[name][k] = (1 - t) * one[name][k] + t * other[name][k];
+    }
+    for (const name of /** @type {const} */ (["cost", "rowError", "columnError"])) this[name] = (1 - t) * one[name] + t * other[name];
+    this.sum();
+    this.summarise();
+  }
+
   /**
    * log(P_ij / (a_i b_j)); −∞ where no mass flows. The factor 1/renorm turns a restricted view into a law of its own.
    * @param {number} i

@@ -1,7 +1,7 @@
 /** Five figures in plain words. */
 
 import { h, isolate, setText } from "./dom.js";
-import { clip } from "./lines.js";
+import { quoted } from "./lines.js";
 import { format, percent } from "./numbers.js";
 
 export class Strip {
@@ -34,7 +34,7 @@ export class Strip {
     const { least, most } = extremes(right);
     if (least >= 0) {
       const share = right.received[least] / right.columns.weights[least];
-      this.set(3, isolate(clip(right.columns.labels[least], 18)), `gets ${percent(share)} of its weight from attention`, `most: ${isolate(clip(right.columns.labels[most], 14))}, ${percent(right.received[most] / right.columns.weights[most])}`);
+      this.set(3, isolate(quoted(right.columns.labels[least], 18)), `gets ${percent(share)} of its weight from attention`, `most: ${isolate(quoted(right.columns.labels[most], 14))}, ${percent(right.received[most] / right.columns.weights[most])}`);
     } else this.set(3, "none", "no target word has weight", "");
     if (view.model.partial) {
       let lost = 0;
@@ -46,7 +46,7 @@ export class Strip {
       const worst = dearest(left);
       this.set(
         4,
-        worst >= 0 ? isolate(clip(left.rows.labels[worst], 18)) : "none",
+        worst >= 0 ? isolate(quoted(left.rows.labels[worst], 18)) : "none",
         worst >= 0 ? `pays most: ${format(left.price[worst])} above independence` : "nothing is paid",
         "negative is cheaper",
       );

@@ -72,7 +72,7 @@ export class Tools {
     const { view } = this;
     const { settings } = view;
     this.colour.show(settings.colour);
-    this.level.show(settings.level && view.model.allowedLevels.includes(settings.level) ? settings.level : view.model.openingLevel);
+    this.level.show(view.model.levelOf(settings));
     this.level.allow(view.model.allowedLevels);
     const share = String(Math.round(settings.share * 100));
     if (this.share.value !== share) this.share.value = share;

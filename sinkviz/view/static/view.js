@@ -37,6 +37,7 @@ const BARS = [1.25, 1.5, 2, 2.5, 3, 3.5, 4, 5, 6, 8, 10, 12, 15, 20, 30, 50, 80,
  * @property {(name: string, value: unknown) => void} [setStateValue]
  * @property {(name: string, value: unknown) => void} [setTriggerValue]
  * @property {Partial<import("./settings.js").Settings>} [settings] only in the offline file
+ * @property {HTMLElement} [page] only in the offline file: the body, which takes the colours of the theme
  */
 
 export class View {
@@ -215,6 +216,7 @@ export class View {
       for (const key of /** @type {const} */ (["page", "card", "border", "text", "muted", "source", "target", "source_text", "target_text", "good", "wrong", "no_mass"])) {
         this.root.style.setProperty(`--${key.replace("_", "-")}`, colours[key]);
       }
+      if (this.component.page) Object.assign(this.component.page.style, { background: colours.page, color: colours.text });
       this.root.dataset.theme = name;
       this.invalidate(LAYOUT);
     }
@@ -246,8 +248,16 @@ export class View {
     }
     if (!this.sheets) return;
     const epsilon = model.epsilon(settings);
-    if (dirty & ATTENTION) model.attention(epsilon);
-    if (dirty & COUPLING) {
+    const gliding = this.moving && dirty & ATTENTION && !(dirty & SHEETS) && model.glide(settings, this.sheets);
+    if (gliding) {
+      // The plan itself once the dial rests.
+      clearTimeout(this.exactTimer);
+      this.exactTimer = setTimeout(() => {
+        this.moving = false;
+        this.invalidate(ATTENTION | COUPLING);
+      }, 160);
+    } else if (dirty & ATTENTION) model.attention(epsilon);
+    if (dirty & COUPLING && !gliding) {
       const done = model.couple(settings, start + 9);
       if (model.status.kind === "pending") this.root.classList.add("old");
       else this.root.classList.remove("old");
@@ -257,8 +267,8 @@ export class View {
       }
     }
     const pending = model.status.kind === "pending";
-    if (dirty & (ATTENTION | SHEETS)) model.read(this.sheets.right, model.right);
-    if (dirty & (COUPLING | SHEETS) && !pending) model.read(this.sheets.left, model.left);
+    if (dirty & (ATTENTION | SHEETS) && !gliding) model.read(this.sheets.right, model.right);
+    if (dirty & (COUPLING | SHEETS) && !pending && !gliding) model.read(this.sheets.left, model.left);
     if (dirty & (ATTENTION | COUPLING | SHEETS)) dirty |= DRAW;
     if (dirty & DRAW) this.movingTops();
     if (dirty & LAYOUT) {
@@ -400,6 +410,7 @@ export class View {
     const words = {
       pending: "old picture: being solved again",
       converged: `converged, ${format(status.residual, 2)}`,
+      gliding: "between values of the grid while the dial moves",
       interpolated: `close: ${settings.mode === "relaxation" ? "residual" : "columns off by"} ${format(status.residual, 2)}`,
       relaxed: `relaxed solve converged, ${format(status.residual, 2)}`,
       steps: status.shown === settings.steps ? `half-step ${format(status.shown ?? 0, 5)}, ${error}` : `at half-step ${format(status.shown ?? 0, 5)} of ${format(infinite(settings.steps), 5)}`,
@@ -467,12 +478,13 @@ export class View {
       return;
     }
     const { curves } = this.pictures;
-    if (curves.data.filter(Boolean).length === model.epsilons.length && this.curveLevel === (this.settings.level ?? model.openingLevel)) return;
-    this.curveLevel = this.settings.level ?? model.openingLevel;
+    if (curves.data.filter(Boolean).length === model.epsilons.length && this.curveLevel === model.levelOf(this.settings)) return;
+    this.curveLevel = model.levelOf(this.settings);
     curves.reset();
     let drawn = 0;
     this.tasks.start("curves", model.curves(copy(this.settings)), {
       each: (point) => {
+        if (!point) return;
         curves.add(point);
         if (performance.now() - drawn > 250) {
           drawn = performance.now();
@@ -501,6 +513,7 @@ export class View {
       this.invalidate(PINS | LIT);
     }
     this.tasks.yieldTo();
+    this.moving = !final;
     if (final) this.commit();
   }
 
@@ -957,6 +970,7 @@ export class View {
     clearTimeout(this.restTimer);
     clearTimeout(this.wordTimer);
     clearTimeout(this.settleTimer);
+    clearTimeout(this.exactTimer);
     this.resize.disconnect();
     this.sight.disconnect();
     this.preference?.removeEventListener("change", this.onPreference);
