@@ -6,4 +6,5 @@ prepare()
 
 from sinkviz.ui.frame import run  # noqa: E402
 
-run()
+if __name__ == "__main__":  # Processes that this one starts import the file too, and must not draw a page.
+    run()

@@ -519,7 +519,7 @@ def train_head(
                         group["lr"] = group["rate"] * warm
                     optimiser.zero_grad()
                     loss = head.loss(data.take(order[start : start + config.batch]))
-                    loss.backward()  # type: ignore[no-untyped-call]
+                    loss.backward()
                     nn.utils.clip_grad_norm_(head.parameters(), 1.0)
                     optimiser.step()
                     losses.append(float(loss.detach()))

@@ -226,8 +226,8 @@ def _from_folder(info: ModelInfo, folder: Path, device: str, notes: tuple[str, .
 
     verbosity = transformers_logging.get_verbosity()
     # A pooler that the file has and hidden states do not need is no news for the user.
-    transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
         encoder = AutoModel.from_pretrained(

@@ -192,8 +192,10 @@ def _below(path: Any, settings: dict[str, Any]) -> None:
 def _gold_pair(path: Any) -> Any:
     """Return the pair with gold links that was opened on the Evidence page, while its words are what is solved on."""
     pair = st.session_state.get("gold_pair")
+    if pair is None:
+        return None
     sides = (path.source, path.target)
-    same = pair is not None and [side.text for side in sides] == [" ".join(pair.source), " ".join(pair.target)]
+    same = [side.text for side in sides] == [" ".join(pair.source), " ".join(pair.target)]
     return pair if same and [len(side) for side in sides] == [len(pair.source), len(pair.target)] else None
 
 
