@@ -16,6 +16,7 @@ from sinkviz.transport.single import (
     CAREFUL_RUNG,
     CONVERGED,
     DIRECT,
+    FAST_RATE,
     MAX_ITERATIONS,
     MOST,
     RIDGE,
@@ -213,6 +214,7 @@ def scaling_phase(batch: Batch, tolerance: float, rounds: int) -> tuple[Tensor, 
     left = torch.zeros_like(done)
     used = torch.zeros_like(mass, dtype=torch.int64)
     alpha, beta = torch.ones_like(mass), torch.zeros_like(mass)
+    rate = torch.zeros_like(mass)
     before, old = torch.full_like(mass, math.inf), v
     look = CHECK if plan.is_cuda else 1
     for k in range(rounds):
@@ -223,11 +225,12 @@ def scaling_phase(batch: Batch, tolerance: float, rounds: int) -> tuple[Tensor, 
         q = (transposed @ u.unsqueeze(-1)).squeeze(-1)
         error = (v * q - batch.b).abs().sum(-1)
         done = done | (active & (error <= limit))
-        rate = error / before
+        rate_before, rate = rate, error / before
         if k == 2:
-            slow = ~(rate <= 0.6)
-            root = (1 - rate.clamp(0, 0.6)).sqrt()
-            push = (rate > 0.12) & (error < 0.1 * mass) & ~slow
+            spectrum = rate + 2.0 * (rate - rate_before).clamp_min(0)
+            slow = ~(spectrum <= FAST_RATE)
+            root = (1 - spectrum.clamp(0, FAST_RATE)).sqrt()
+            push = (spectrum > 0.12) & (error < 0.2 * mass) & ~slow
             alpha = torch.where(push, 4 / (1 + root).square(), 1.0)
             beta = torch.where(push, ((1 - root) / (1 + root)).square(), 0.0)
             left = left | (active & slow & ~done)

@@ -291,8 +291,8 @@ def _alone(
 ) -> None:
     """Solve again, one by one, the items that stalled in the batch: `single` has finer means."""
     for k in (solution.code == STALLED).nonzero().squeeze(1).tolist():
-        one = [x[k : k + 1] for x in arguments]
-        part = _one_by_one(*one, tolerance, budget, None, sparse)
+        cost, a, b, epsilon, relaxation_a, relaxation_b = (x[k : k + 1] for x in arguments)
+        part = _one_by_one(cost, a, b, epsilon, relaxation_a, relaxation_b, tolerance, budget, None, sparse)
         solution.plan[k], solution.f[k], solution.g[k] = part.plan[0], part.f[0], part.g[0]
         solution.code[k] = part.code[0]
         solution.iterations[k] += part.iterations[0]

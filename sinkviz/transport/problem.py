@@ -258,9 +258,9 @@ def _check_weights(
         weightless = weightless or low == 0
         total = values.sum(-1)
         if values.ndim == 1:
-            total = float(total)
-            if not 0 < total < math.inf:
-                raise ValueError(f"{name}: expected weights with a finite sum > 0, got {total}")
+            mass = float(total)
+            if not 0 < mass < math.inf:
+                raise ValueError(f"{name}: expected weights with a finite sum > 0, got {mass}")
         elif not bool(((total > 0) & (total < math.inf)).all()):
             place = tuple(int(k) for k in (~((total > 0) & (total < math.inf))).nonzero()[0])
             raise ValueError(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -63,14 +64,21 @@ def row_softmin(cost: Tensor, g: Tensor, log_b: Tensor, epsilon: float) -> Tenso
 class Kernel:
     """K, its scalings u and v, and the potentials absorbed in it, for one cost and a changing ε."""
 
-    def __init__(self, cost: Tensor, a: Tensor, b: Tensor, relaxation_a: float, relaxation_b: float) -> None:
+    def __init__(
+        self,
+        cost: Tensor,
+        a: Tensor,
+        b: Tensor,
+        relaxation_a: float,
+        relaxation_b: float,
+        k: Tensor | None = None,
+    ) -> None:
         self.cost = cost
         self.a, self.b = a, b
-        self.log_a, self.log_b = a.log(), b.log()
         self.mass = float(a.sum())
         self.relaxation_a, self.relaxation_b = relaxation_a, relaxation_b
         self.balanced = relaxation_a == math.inf and relaxation_b == math.inf
-        self.k = torch.empty_like(cost)
+        self.k = torch.empty_like(cost) if k is None else k
         self.kt = self.k.t()
         self.single = cost.dtype == torch.float32
         self.epsilon = math.nan
@@ -79,6 +87,14 @@ class Kernel:
         self.w = torch.empty_like(a)
         self.q = torch.empty_like(b)
         self.iterations = 0
+
+    @cached_property
+    def log_a(self) -> Tensor:
+        return self.a.log()
+
+    @cached_property
+    def log_b(self) -> Tensor:
+        return self.b.log()
 
     # --- products -----------------------------------------------------------------------------------------------
 
@@ -465,53 +481,80 @@ def centre(cost: Tensor, a: Tensor, b: Tensor, low: float, high: float) -> tuple
     return centred, rows, columns, float(high_t) - float(low_t)
 
 
-def scaling_phase(kernel: Kernel, tolerance: float, budget: int) -> tuple[bool, bool]:
-    """Sinkhorn scaling at the kernel's ε, over-relaxed once the rate is known; (converged, worth going on by Newton).
+def fill_shifted(cost: Tensor, low: float, epsilon: float) -> Tensor:
+    """Return K_ij = exp((low − C_ij)/ε), in cache-sized blocks."""
+    rows, columns = cost.shape
+    size = max(1, CHUNK // columns)
+    if size >= rows and cost.dtype == torch.float64:
+        return torch.sub(cost, low).mul_(-1.0 / epsilon).exp_()
+    k = torch.empty_like(cost)
+    for start in range(0, rows, size):
+        block = k[start : start + size]
+        if k.dtype == torch.float64:
+            torch.sub(cost[start : start + size], low, out=block).mul_(-1.0 / epsilon).exp_()
+        else:
+            block.copy_(cost[start : start + size].double().sub_(low).mul_(-1.0 / epsilon)).exp_()
+    return k
 
-    After two iterations the measured rate ρ tells the spectrum of the iteration, [0, ρ]; the heavy-ball method then
+
+FAST_RATE = 0.9
+"""Largest measured rate of Sinkhorn's iteration at which over-relaxed scaling is tried before Newton."""
+PATIENT = 30
+"""Iterations of scaling that may lie ahead; beyond, Newton is faster."""
+
+
+def scaling_phase(kernel: Kernel, tolerance: float, budget: int) -> bool:
+    """Sinkhorn scaling at the kernel's ε, over-relaxed once the rate is known; whether it got there.
+
+    After three iterations the measured rate ρ tells the spectrum of the iteration, [0, ρ]; the heavy-ball method then
     reaches (1 − √(1−ρ))/(1 + √(1−ρ)) an iteration. Newton takes over when even that would be slow.
     """
     limit = tolerance * kernel.mass
-    before = math.inf
-    rate = 1.0
+    a, b = kernel.a, kernel.b
+    u, v, old = kernel.u, kernel.v, None
+    before, start, rate, begin = math.inf, 0.0, 0.0, 0
     alpha, beta = 1.0, 0.0
-    old = None
+    reached = False
     for k in range(budget):
-        kernel.iterations += 1
-        q = kernel.times_transposed(kernel.u, kernel.q)
-        v = kernel.v
-        error = float(torch.linalg.vector_norm(torch.mul(q, v).sub_(kernel.b), 1))
-        if error <= limit:
-            return True, True
-        if not math.isfinite(error):
-            return False, False
-        new = kernel.b / q
-        if k >= 2:
-            measured = error / before
-            if alpha == 1.0:
-                rate = measured
-                if rate > 0.6 or (rate > 0.3 and math.log(limit / error) / math.log(rate) > 14):
-                    kernel.v = new
-                    kernel.update_rows()
-                    return False, True
-                if rate > 0.12 and error < 0.1 * kernel.mass:
-                    root = math.sqrt(1.0 - rate)
-                    alpha, beta = 4.0 / (1.0 + root) ** 2, ((1.0 - root) / (1.0 + root)) ** 2
-            elif measured > 1.0 or k > 40:
-                kernel.v = new
-                kernel.update_rows()
-                return False, True
+        q = kernel.times_transposed(u, kernel.q)
+        plain = b / q
+        error = float(torch.linalg.vector_norm(torch.mul(q, v).sub_(b), 1))
+        if not error > limit or k == budget - 1:
+            reached = error <= limit
+            v = plain
+            break
+        rate_before, rate, before = rate, error / before, error
+        if alpha == 1.0 and k >= 2:
+            # The measured rate still grows by about half as much each time.
+            spectrum = rate + 2.0 * max(0.0, rate - rate_before)
+            root = math.sqrt(max(0.0, 1.0 - spectrum))
+            ahead = math.log(limit / error) / math.log(max(1e-3, (1.0 - root) / (1.0 + root + 1e-9)))
+            if spectrum > FAST_RATE or ahead > PATIENT:
+                v = plain
+                break
+            if spectrum > 0.12 and error < 0.2 * kernel.mass:
+                alpha, beta = 4.0 / (1.0 + root) ** 2, ((1.0 - root) / (1.0 + root)) ** 2
+                begin, start = k, error
+        elif alpha != 1.0 and k - begin >= 8:
+            # The guess was too low if this is slow.
+            if (error / start) ** (1.0 / (k - begin)) > 0.75:
+                v = plain
+                break
+            begin, start = k, error
         if alpha != 1.0:
-            pushed = torch.lerp(v, new, alpha)
+            pushed = torch.lerp(v, plain, alpha)
             if old is not None:
                 pushed.add_(v - old, alpha=beta)
             old = v
             # A small column may be far off while the L1 error is small: its push must stay positive.
-            new = torch.maximum(pushed, new.mul_(0.2))
-        before = error
-        kernel.v = new
-        kernel.update_rows()
-    return False, True
+            v = torch.maximum(pushed, plain.mul_(0.2))
+        else:
+            v = plain
+        u = a / kernel.times(v, kernel.w)
+    kernel.iterations += k + 1
+    kernel.v = v
+    kernel.u = a / kernel.times(v, kernel.w)
+    return reached
 
 
 def solve(
@@ -540,23 +583,26 @@ def solve(
             low=low, high=high, init=None if init is None else (init[1], init[0]),
         )  # fmt: skip
         return Solution(solution.plan.t(), solution.g, solution.f, solution.code, solution.iterations)
-    kernel = Kernel(cost, a, b, relaxation_a, relaxation_b)
     offset_a = offset_b = None
     code = CONVERGED
     if balanced and init is None and high - low <= DIRECT * epsilon:
+        kernel = Kernel(cost, a, b, relaxation_a, relaxation_b, fill_shifted(cost, low, epsilon))
         kernel.epsilon = epsilon
-        kernel.psi = kernel.log_b + low / epsilon
-        kernel.phi = torch.zeros_like(a)
-        kernel.v = torch.ones_like(b)
-        fill_columns(kernel.k, cost, kernel.psi, epsilon)
-        kernel.update_rows()
-        reached, healthy = scaling_phase(kernel, tolerance, budget)
-        if not reached:
-            homotopy = Homotopy(kernel, budget, kernel.phi, kernel.psi)
-            reached = homotopy.newton(tolerance)
-            if not reached:
-                code = MAX_ITERATIONS if homotopy.exhausted else STALLED
-    elif relaxation_b == 0.0 or relaxation_a == 0.0:
+        kernel.v = b
+        kernel.u = a / kernel.times(b, kernel.w)
+        if scaling_phase(kernel, tolerance, budget):
+            # v = b/q and u = a/w: the potentials without a logarithm of the weights.
+            f = kernel.w.log().mul_(-epsilon).add_(low)
+            g = kernel.q.log().mul_(-epsilon)
+            scale(kernel.k, kernel.u, kernel.v)
+            return Solution(kernel.k.to(dtype), f, g, CONVERGED, kernel.iterations)
+        kernel.phi, kernel.psi = torch.full_like(a, low / epsilon), torch.zeros_like(b)
+        homotopy = Homotopy(kernel, budget, kernel.phi, kernel.psi)
+        if not homotopy.newton(tolerance):
+            code = MAX_ITERATIONS if homotopy.exhausted else STALLED
+        return finish(kernel, code, tolerance, dtype, None, None)
+    kernel = Kernel(cost, a, b, relaxation_a, relaxation_b)
+    if relaxation_b == 0.0 or relaxation_a == 0.0:
         zero_a, zero_b = torch.zeros_like(a), torch.zeros_like(b)
         if relaxation_b == 0.0:
             f = row_softmin(cost, zero_b, kernel.log_b, epsilon) * pull(relaxation_a, epsilon)
@@ -573,24 +619,11 @@ def solve(
         f, g = torch.zeros_like(a), torch.zeros_like(b)
         if init is not None:
             f, g = init
-            if balanced and offset_b is not None:
+            if balanced and offset_a is not None and offset_b is not None:
                 f, g = f - offset_a, g - offset_b
         homotopy = Homotopy(kernel, budget, f, g)
         code = descend(homotopy, epsilon, tolerance, range_, init is not None)
     return finish(kernel, code, tolerance, dtype, offset_a, offset_b)
-
-
-def fill_columns(k: Tensor, cost: Tensor, psi: Tensor, epsilon: float) -> None:
-    """K_ij = exp(psi_j − C_ij/ε)."""
-    rows, columns = cost.shape
-    size = max(1, CHUNK // columns)
-    inverse = 1.0 / epsilon
-    for start in range(0, rows, size):
-        block = k[start : start + size]
-        if k.dtype == torch.float64:
-            torch.sub(psi, cost[start : start + size], alpha=inverse, out=block).exp_()
-        else:
-            block.copy_(torch.sub(psi, cost[start : start + size].double(), alpha=inverse)).exp_()
 
 
 def descend(homotopy: Homotopy, epsilon: float, tolerance: float, range_: float, warm: bool) -> int:

@@ -674,7 +674,7 @@ def _learning() -> None:
         if job is not None and job.status == "failed":
             say(st.error, "The training failed: ", job.error)
 
-    @st.fragment(run_every=1.0 if job is not None and job.active else None)
+    @st.fragment(run_every=2.0 if job is not None and job.active else None)
     def drawn() -> None:
         fits: list[FactorFit] = list(st.session_state.get("factor_fits", []))
         if not fits:
@@ -854,7 +854,7 @@ def _live() -> None:
         return
     active = job is not None and job.active
 
-    @st.fragment(run_every=1.0 if active else None)
+    @st.fragment(run_every=2.0 if active else None)
     def drawn() -> None:
         assert laboratory is not None
         if laboratory.curves:

@@ -22,6 +22,11 @@ export class Clouds {
       { class: "cloud", tabindex: "0", role: "group", "aria-label": side === "left" ? "Clouds with the coupling" : "Clouds with attention" },
       [this.pairs, this.points],
     );
+    /** Where the points are on the card. */
+    this.sx = new Float64Array(0);
+    this.sy = new Float64Array(0);
+    this.tx = new Float64Array(0);
+    this.ty = new Float64Array(0);
     this.subtitle = h("span", { class: "muted" });
     this.node = h("section", { class: "card", "aria-label": side === "left" ? "Clouds, coupling" : "Clouds, attention" }, [
       h("header", {}, [

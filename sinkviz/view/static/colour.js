@@ -15,7 +15,8 @@ const LITTLE = new Uint8Array(new Uint32Array([1]).buffer)[0] === 1;
 
 /** @param {string} hex @returns {[number, number, number]} */
 export function rgb(hex) {
-  return [1, 3, 5].map((k) => parseInt(hex.slice(k, k + 2), 16));
+  const [r, g, b] = [1, 3, 5].map((k) => parseInt(hex.slice(k, k + 2), 16));
+  return [r, g, b];
 }
 
 /**

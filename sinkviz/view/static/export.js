@@ -1,10 +1,8 @@
 /** Export of exactly what is seen: SVG and PNG, the links as CSV, and one HTML file that works offline. */
 
 import { css } from "./colour.js";
-import { h } from "./dom.js";
 import { format } from "./numbers.js";
 import { CanvasPen, SvgPen, escapeXml } from "./pen.js";
-import { SCALES } from "./colour.js";
 import template from "./offline.html";
 
 /**
@@ -22,7 +20,6 @@ export function svg(view) {
   const pad = 14;
   const column = Math.max(pictures.lines.left.width, pictures.heatmaps.left.width, pictures.clouds.left.width) + 2 * pad;
   const width = 2 * column + 3 * gap;
-  /** @type {(() => void)[]} */
   let y = gap;
   pen.parts.push(`<rect width="100%" height="100%" fill="${colours.page}"/>`);
   const say = (/** @type {string} */ text, /** @type {any} */ style = {}) => {
@@ -152,7 +149,6 @@ function paintCells(view, map, pen) {
     const j1 = columns ? columns[1] : map.m;
     pen.frame(map.x + (j0 / map.m) * map.w, map.y + (i0 / map.n) * map.h, ((j1 - j0) / map.m) * map.w, ((i1 - i0) / map.n) * map.h, view.theme.pin(index), 2);
   }
-  void SCALES;
 }
 
 /** @param {string} text @param {number} width @param {CanvasPen} ruler @param {number} size @returns {string[]} */
@@ -249,5 +245,3 @@ export function fileStem(view) {
   const { epsilon } = view.settings;
   return `sinkviz-${view.level}-epsilon-${format(epsilon).replace("−", "-").replace(/[^\w.-]/g, "")}`;
 }
-
-void h;

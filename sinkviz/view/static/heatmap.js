@@ -153,6 +153,7 @@ export class Heatmap {
     this.cellContext = /** @type {CanvasRenderingContext2D} */ (this.cells.getContext("2d", { alpha: false }));
     this.image = this.cellContext.createImageData(this.pixelColumns, this.pixelRows);
     this.pixels = new Uint32Array(this.image.data.buffer);
+    this.otherBlocks = /** @type {Float64Array | null} */ (null);
     this.blocks = this.blockRows > 1 || this.blockColumns > 1 ? new Float64Array(this.pixelRows * this.pixelColumns) : null;
     // Two narrow canvases: what changes at every frame should cover little.
     this.right = { context: fit(this.rightEdge, margin, this.h, true), pen: /** @type {any} */ (null) };

@@ -50,6 +50,7 @@ export class Lines {
     this.sourceAtoms = [];
     /** @type {HTMLElement[]} */
     this.targetAtoms = [];
+    /** @type {{pairs: Int32Array, mass: number, needed: number, total: number}} */
     this.links = { pairs: new Int32Array(0), mass: 0, needed: 0, total: 0 };
     this.hint = { total: 0, top: 0, floor: 1 };
     this.bind();

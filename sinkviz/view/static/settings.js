@@ -44,6 +44,9 @@ export function defaultSettings() {
   };
 }
 
+/** URL parameters that the settings use. */
+export const QUERY_NAMES = [...Object.keys(defaultSettings()).filter((name) => name !== "weights"), "source_weights", "target_weights"];
+
 /** @template T @param {T} value @returns {T} */
 export function copy(value) {
   return JSON.parse(JSON.stringify(value));
@@ -91,7 +94,7 @@ export function toQuery(settings) {
       }
     } else if (name === "pins") {
       query.pins = settings.pins.map((p) => `${rangeText(p.source)}:${rangeText(p.target)}`).join(",");
-    } else if (name.endsWith("_range")) query[name] = rangeText(value);
+    } else if (name.endsWith("_range")) query[name] = rangeText(/** @type {[number, number] | null} */ (value));
     else if (typeof value === "boolean") query[name] = "1";
     else query[name] = typeof value === "number" ? brief(value) : String(value);
   }

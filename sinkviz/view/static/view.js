@@ -11,9 +11,9 @@ import { h, isolate, setText } from "./dom.js";
 import { Heatmap } from "./heatmap.js";
 import { Lines, clip } from "./lines.js";
 import { Model } from "./model.js";
-import { format, parse, percent, whole } from "./numbers.js";
+import { format, parse, percent } from "./numbers.js";
 import { decode } from "./payload.js";
-import { History, MAXIMUM_PINS, copy, defaultSettings, infinite, plainWeights, same, toQuery } from "./settings.js";
+import { History, MAXIMUM_PINS, QUERY_NAMES, copy, defaultSettings, infinite, plainWeights, same, toQuery } from "./settings.js";
 import { Strip } from "./strip.js";
 import { LinkTable, WeightTable } from "./tables.js";
 import { Tasks } from "./tasks.js";
@@ -955,8 +955,7 @@ export class View {
   /** Address of this page with the settings, and the texts where Python gave them. @param {string} [texts] */
   linkTo(texts) {
     const url = new URL(globalThis.location.href);
-    const plain = Object.keys(toQuery({ ...defaultSettings(), epsilon: -1, mode: "relaxation", steps: 1, relaxation: 1, level: "token", colour: "lift", share: 0.5, source_range: [0, 1], target_range: [0, 1], renormalise: true, pins: [{ source: [0, 1], target: null }], weights: { source: { ...plainWeights(), preset: "uniform" }, target: { ...plainWeights(), preset: "uniform" } } }));
-    for (const name of plain) url.searchParams.delete(name);
+    for (const name of QUERY_NAMES) url.searchParams.delete(name);
     for (const [name, value] of Object.entries(toQuery(this.settings))) url.searchParams.set(name, value);
     if (texts) for (const [name, value] of new URLSearchParams(texts)) url.searchParams.set(name, value);
     return url.href;
@@ -990,5 +989,3 @@ function chunkMax(values) {
   for (const v of values) if (v > top) top = v;
   return [top];
 }
-
-void whole;

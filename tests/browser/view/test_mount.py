@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sinkviz.figures.palette import palette
 from sinkviz.view import payload
 from sinkviz.view.settings import validate
 
@@ -164,8 +165,9 @@ def test_the_theme_follows_the_page_at_once(show: Show, fish: Problem) -> None:
     dark = page.evaluate(
         "[getComputedStyle(document.querySelector('.card')).backgroundColor, view.pictures.heatmaps.left.pixels[0]]"
     )
-    assert light[0] == "rgb(255, 255, 255)"
-    assert dark[0] == "rgb(22, 29, 44)"
+    for found, name in ((light[0], "light"), (dark[0], "dark")):
+        card = palette(name).card  # type: ignore[arg-type]
+        assert found == f"rgb({int(card[1:3], 16)}, {int(card[3:5], 16)}, {int(card[5:7], 16)})"
     assert light[1] != dark[1]
     # Streamlit says its own background: that comes before what the system prefers.
     page.evaluate(
