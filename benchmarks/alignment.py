@@ -6,6 +6,11 @@
     PYTHONPATH=. python benchmarks/alignment.py defaults --data EDINBURGH_FOLDER XLWA_FOLDER
     PYTHONPATH=. python benchmarks/alignment.py curves --data EDINBURGH_FOLDER
     PYTHONPATH=. python benchmarks/alignment.py speed --data EDINBURGH_FOLDER
+    PYTHONPATH=. python benchmarks/alignment.py transfer --data EDINBURGH_FOLDER XLWA_FOLDER
+    PYTHONPATH=. python benchmarks/alignment.py trained --data EDINBURGH_FOLDER CV.json …
+
+where each CV.json was written by `python -m sinkviz train --data EDINBURGH_FOLDER --cross-validate 5 --head HEAD --out
+CV.json`, HEAD in sinkhorn, bidirectional, softmax, scalars (and --seeds 1 for another seed).
 
 The data are not part of this repository: Edinburgh++ (Apache-2.0) and XL-WA (CC BY-NC-SA 4.0).
 """
@@ -14,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import json
 import os
 import platform
 import time
@@ -21,12 +27,16 @@ from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import numpy as np
+
 from sinkviz.alignment.align import DEFAULTS
 from sinkviz.alignment.evaluation import EvaluationResult, describe, evaluate, evaluate_cosines
 from sinkviz.alignment.gold import GoldSet, read_gold
 from sinkviz.alignment.methods import FIVE, Method, methods
+from sinkviz.alignment.metrics import f1_interval, paired_test, total_scores
+from sinkviz.alignment.training import HeadConfig, train_head, transfer, word_pairs
 from sinkviz.alignment.words import word_cosines
-from sinkviz.embedding import DEFAULT_MODEL, MULTILINGUAL_MODEL
+from sinkviz.embedding import DEFAULT_MODEL, MULTILINGUAL_MODEL, load_model
 
 ALL = tuple(methods())
 UNGROWN = tuple(name for name in ALL if not name.endswith("-grown"))
@@ -108,6 +118,87 @@ def curves(data: list[Path]) -> None:
             print(f"| {name} | {' | '.join(f'{100 * p.f1.value:.1f}' for p in points if p.method == name)} |")
 
 
+REFERENCES = (
+    "cosine",
+    "bidirectional-null",
+    "partial-null",
+    "bidirectional-grown",
+    "partial-grown",
+    "unbalanced-grown",
+)
+
+
+def trained(data: list[Path]) -> None:
+    """Heads trained on the other folds against each other and against untrained methods, pair by pair."""
+    gold = read_gold(data[0])
+    tables: dict[str, np.ndarray] = {}
+    for path in data[1:]:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        seeds = ", ".join(str(seed) for seed in found["seeds"])
+        rates = [(one["rate"], one["epoch"]) for one in found["chosen"]]
+        print(
+            f"- {found['head']}, seed {seeds}: {found['parameters']} trained numbers, "
+            f"{np.mean(found['seconds']):.0f} s for a fold; rate and epoch by fold: {rates}"
+        )
+        for kind, counts in found["counts"].items():
+            for seed, table in zip(found["seeds"], counts, strict=True):
+                tables[f"trained {found['head']}, {kind}, seed {seed}"] = np.asarray(table)
+    for orders, word in (((0.0,), "no word order"), ((1.0,), "word order")):
+        for one in evaluate(gold, model=DEFAULT_MODEL, orders=orders, method_names=REFERENCES).methods:
+            tables[f"untrained {one.label}, {word}"] = one.counts
+    head("Trained and untrained, F1")
+    print("| method | F1 | precision | recall |\n|---|---|---|---|")
+    for name, table in tables.items():
+        scores, f1 = total_scores(table), f1_interval(table)
+        print(
+            f"| {name} | {100 * f1.value:.2f} [{100 * f1.low:.1f}, {100 * f1.high:.1f}] "
+            f"| {100 * scores.precision:.2f} | {100 * scores.recall:.2f} |"
+        )
+    head("Differences, paired")
+    print("| trained | against | difference | p |\n|---|---|---|---|")
+    for name in tables:
+        if not name.startswith("trained sinkhorn"):
+            continue
+        _, kind, seed = name.split(", ")
+        for other in tables:
+            rival = other.startswith("untrained") or (kind in other.split(", ") and seed in other.split(", "))
+            if rival and other != name:
+                test = paired_test(tables[name], tables[other])
+                gap = test.difference
+                print(
+                    f"| {name} | {other} | {100 * gap.value:+.2f} [{100 * gap.low:+.2f}, {100 * gap.high:+.2f}] "
+                    f"| {test.p_value:.4f} |"
+                )
+
+
+def transfer_heads(data: list[Path]) -> None:
+    """Heads trained on English paraphrases with the multilingual model, on translations; nothing tuned on them."""
+    english_set = read_gold(data[0])
+    layer = load_model(MULTILINGUAL_MODEL).info.layer(None)
+    pairs = word_pairs(english_set, model=MULTILINGUAL_MODEL, layer=layer)
+    heads = {kind: train_head(pairs, HeadConfig(head=kind)) for kind in ("sinkhorn", "bidirectional")}
+    for kind, one in heads.items():
+        print(f"- {kind}: rate {one.learning_rate:g}, epoch {one.epoch}, {one.seconds:.0f} s, held back {one.dev_f1}")
+    names = ("cosine", "bidirectional-grown", "partial", "partial-null", "partial-grown")
+    for language, gold in xlwa(data[1]).items():
+        head(f"English to {language}, everything chosen on English paraphrases")
+        tables = {
+            f"trained {kind}, {rule}": counts
+            for kind, one in heads.items()
+            for rule, counts in transfer(one, word_pairs(gold, model=MULTILINGUAL_MODEL, layer=layer)).items()
+        }
+        found = evaluate(gold, model=MULTILINGUAL_MODEL, method_names=names, dev=english_set)
+        tables |= {f"untrained {one.label}": one.counts for one in found.methods}
+        own = evaluate(gold, model=MULTILINGUAL_MODEL, method_names=names)
+        tables |= {f"untrained {one.label}, tuned on the other folds of the set": one.counts for one in own.methods}
+        print("| method | F1 | trained sinkhorn, mutual − it | trained sinkhorn, grown − it |\n|---|---|---|---|")
+        for name, table in tables.items():
+            f1 = f1_interval(table)
+            gaps = [paired_test(tables[f"trained sinkhorn, {rule}"], table).difference for rule in ("mutual", "grown")]
+            shown = " | ".join(f"{100 * gap.value:+.2f} [{100 * gap.low:+.2f}, {100 * gap.high:+.2f}]" for gap in gaps)
+            print(f"| {name} | {100 * f1.value:.2f} [{100 * f1.low:.1f}, {100 * f1.high:.1f}] | {shown} |")
+
+
 def speed(data: list[Path]) -> None:
     head("300 pairs, five methods")
     gold = read_gold(data[0]).subset(range(300))
@@ -129,6 +220,8 @@ if __name__ == "__main__":
         "defaults": defaults,
         "curves": curves,
         "speed": speed,
+        "trained": trained,
+        "transfer": transfer_heads,
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=parts)

@@ -45,7 +45,7 @@ def script_shares(text: str) -> dict[str, float]:
 
 # The commonest function words tell languages of one script apart in a sentence or two; a word that several of
 # the languages share counts for each of them.
-_FUNCTION_WORDS = {
+FUNCTION_WORDS = {
     "en": "the of and to a in is that it was for with as on are this be by not have from at an you they his "
     "but were he she we i or which has had will would there their what so if can who been one all do "
     "does did no my your",
@@ -86,8 +86,8 @@ _FUNCTION_WORDS = {
     "nó anh còn rất sẽ tại về",
 }
 _BY_WORD: dict[str, tuple[str, ...]] = {
-    word: tuple(code for code, words in _FUNCTION_WORDS.items() if word in words.split())
-    for words in _FUNCTION_WORDS.values()
+    word: tuple(code for code, words in FUNCTION_WORDS.items() if word in words.split())
+    for words in FUNCTION_WORDS.values()
     for word in words.split()
 }
 _BY_SCRIPT = {

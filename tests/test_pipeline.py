@@ -66,9 +66,7 @@ def test_half_steps_go_from_attention_to_the_coupling() -> None:
     whole = couple_half_steps(cost, x, y, steps=3)
     np.testing.assert_allclose(whole.received, y.weights, atol=1e-12)
     alone = couple_half_steps(cost, x, y, steps=0.5, null_cost=-0.1)
-    np.testing.assert_allclose(
-        alone.plan, sinkviz.couple(x, y, mechanism="softmax", null_cost=-0.1).plan, atol=1e-12
-    )
+    np.testing.assert_allclose(alone.plan, sinkviz.couple(x, y, mechanism="softmax", null_cost=-0.1).plan, atol=1e-12)
 
 
 @given(st.floats(-1, 1), st.integers(0, 50))

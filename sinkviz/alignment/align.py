@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, cast, get_args
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from sinkviz.alignment.links import Rule, choose, links_from_coupling, to_links
 from sinkviz.alignment.methods import Score, ScoreSettings, Settings, batches, null_margin, shares
 
 if TYPE_CHECKING:
+    from sinkviz.alignment.training import Decoding
     from sinkviz.coupling import Mechanism
     from sinkviz.measure import Measure
     from sinkviz.transformer import SinkhornTransformer
@@ -48,7 +49,7 @@ def align(
     rule: Rule | None = None,
     growth: float | None = None,
     order: float | None = None,
-    encoder: SinkhornTransformer | None = None,
+    encoder: SinkhornTransformer | str | None = None,
 ) -> list[WordLink]:
     """Return which words of two texts belong together.
 
@@ -67,7 +68,8 @@ def align(
         growth: share that a neighbour of a link must exceed, for rule "grown".
         order: weight of word order, in units of the cost's scale; 0 leaves it out. Not with an encoder, which reads
             order from the embeddings.
-        encoder: a trained SinkhornTransformer; mechanism "partial", "sinkhorn", "relaxed" or "softmax".
+        encoder: the name of a trained model in `sinkviz.transformer.registry`, which also states its embedding, price
+            and thresholds; or a SinkhornTransformer. Mechanism "partial", "sinkhorn" or "softmax".
 
     Returns:
         (i, j), source word i with target word j, in reading order. Words are those of the list, or those of
@@ -80,6 +82,8 @@ def align(
     Example:
         >>> align(["the", "cat", "sleeps"], ["a", "cat", "is", "sleeping"])
         [(0, 0), (1, 1), (2, 3)]
+        >>> align(["the", "cat", "sleeps"], ["a", "cat", "is", "sleeping"], encoder="word-alignment")
+        [(0, 0), (1, 1), (2, 3)]
     """
     from sinkviz.embedding import DEFAULT_MODEL, embed
 
@@ -91,6 +95,16 @@ def align(
         low = -1.0 if mechanism == "cosine" else 0.0
         if share is not None and not low <= share <= 1:
             raise ValueError(f"{name}: expected a number from {low:g} to 1, got {share}")
+    if isinstance(encoder, str):
+        stated = _stated(encoder)
+        encoder, model, layer = stated.encoder, _agreed("model", model, stated), _agreed("layer", layer, stated)
+        if null_cost is None and mechanism == "partial":
+            null_cost = stated.null_cost
+        if mechanism == "partial" and growth is None:
+            own = stated.decoding.get("grown" if rule is None and threshold is None else rule or "")
+            if own is not None:
+                rule, growth = own.rule, own.growth
+                threshold = own.threshold if threshold is None else threshold
     name = DEFAULT_MODEL if model is None else model
     first = embed(source, model=name, layer=layer, unit="word")
     second = embed(target, model=name, layer=layer, unit="word")
@@ -102,6 +116,43 @@ def align(
         found = _trained(first, second, mechanism, epsilon, null_cost, threshold, rule, growth, encoder)
     rows, columns = _word_numbers(source, first), _word_numbers(target, second)
     return [(rows[i], columns[j]) for i, j in found]
+
+
+@dataclass(frozen=True, eq=False)
+class _Stated:
+    """What the description of a trained model says about its use."""
+
+    encoder: SinkhornTransformer
+    model: str
+    layer: int
+    null_cost: float
+    decoding: dict[str, Decoding]
+
+
+def _stated(name: str) -> _Stated:
+    from sinkviz.alignment.training import Decoding
+    from sinkviz.transformer.registry import get
+
+    checkpoint = get(name)
+    about = checkpoint.about
+    try:
+        decoding = {str(kind): Decoding(**one) for kind, one in about["decoding"].items()}
+        embedding = about["embedding"]
+        return _Stated(
+            checkpoint.load(), str(embedding["model"]), int(embedding["layer"]), float(about["null_cost"]), decoding
+        )
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"encoder: expected a model of `sinkviz train`, which states embedding, null_cost and decoding; {name!r} "
+            f"does not ({type(error).__name__}: {error}). Load it and give the model itself, with a null_cost"
+        ) from error
+
+
+def _agreed(option: Literal["model", "layer"], given: Any, stated: _Stated) -> Any:
+    own = getattr(stated, option)
+    if given is not None and given != own:
+        raise ValueError(f"{option}: the encoder was trained on {own!r}, got {given!r}; leave it out")
+    return own
 
 
 def _word_numbers(text: str | Sequence[str], measure: Measure) -> list[int]:
@@ -178,8 +229,8 @@ def _trained(
         raise ValueError(f'mechanism: expected "partial", "sinkhorn" or "softmax" with an encoder, got {mechanism!r}')
     if mechanism == "partial" and null_cost is None:
         raise ValueError(
-            'null_cost: mechanism="partial" with an encoder needs the price of having no partner; a checkpoint of '
-            "`sinkviz train` states the one it learned"
+            'null_cost: mechanism="partial" with an encoder needs the price of having no partner; give the encoder by '
+            "its name, or the price that its description states"
         )
     coupling = couple(
         first,
@@ -189,7 +240,7 @@ def _trained(
         null_cost=null_cost,
         encoder=encoder,
     )
-    kind: Rule = rule or ("null" if coupling.null_cost is not None else "mutual")
+    kind: Rule = rule or ("null" if coupling.null_cost is not None and threshold is None else "mutual")
     if growth is not None and rule is None:
         kind = "grown"
     level = TRAINED_THRESHOLD if threshold is None else threshold

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -34,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--width", type=int, help="coordinates inside the encoders")
     parser.add_argument("--layers", type=int, help="layers of each encoder")
     parser.add_argument("--epochs", type=int, help="most passes over the pairs")
-    parser.add_argument("--rates", metavar="NUMBERS", help="learning rates that dev pairs choose among, by commas")
-    parser.add_argument("--seed", type=int, default=0, help="of weights, order and dev pairs (default: 0)")
+    parser.add_argument("--rates", metavar="NUMBERS", help="learning rates to choose among, by commas")
+    parser.add_argument("--seed", type=int, default=0, help="of weights, order and held-back parts (default: 0)")
     parser.add_argument(
         "--evaluate", nargs="+", default=[], metavar="FILE", help="report on these sets, nothing retuned"
     )
@@ -102,10 +103,10 @@ def _run(args: argparse.Namespace) -> int:
             args.out.write_text(json.dumps(cross_validation_dict(found)) + "\n", encoding="utf-8")
         return 0
     trained = train_head(pairs, config, progress=progress)
-    figures: dict[str, Any] = {"dev": {"data": gold.name, "f1": trained.dev_f1}}
+    figures: dict[str, Any] = {"held back": {"data": gold.name, "pairs": len(gold), "f1": trained.dev_f1}}
     print(f"{gold.name}: {len(gold)} pairs, {model} layer {layer}, {config.head} head, {trained.seconds:.0f} s")
-    print(f"chosen on dev pairs: rate {trained.learning_rate:g}, epoch {trained.epoch}")
-    print("F1 on dev pairs (they chose these settings):", _percent(trained.dev_f1))
+    print(f"chosen on pairs that were held back in turn: rate {trained.learning_rate:g}, epoch {trained.epoch}")
+    print("F1 on pairs that were held back (they chose these settings):", _percent(trained.dev_f1))
     for name in args.evaluate:
         other = read_gold(name)
         counts = transfer(trained, word_pairs(other, model=model, layer=layer, progress=progress))
@@ -115,6 +116,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.out is not None:
         about = {
             "title": args.title,
+            "command": _command(args, model, layer),
             "task": "word alignment",
             "embedding": {"model": model, "layer": layer, "unit": "word"},
             "data": {"name": gold.name, "pairs": len(gold), "licence": gold.licence},
@@ -124,9 +126,22 @@ def _run(args: argparse.Namespace) -> int:
             "decoding": {kind: asdict(decoding) for kind, decoding in trained.decodings.items()},
             "figures": figures,
         }
-        trained.head.score.save(args.out, about=about)
+        trained.head.transformer().save(args.out, about=about)
         print(f"wrote {args.out} ({args.out.stat().st_size / 2**20:.2f} MB)")
     return 0
+
+
+def _command(args: argparse.Namespace, model: str, layer: int) -> str:
+    """Return a command that makes the same checkpoint; files by their names, not by where they lay."""
+    words = ["python", "-m", "sinkviz", "train", "--data", *(Path(name).name for name in args.data)]
+    if args.pairs is not None:
+        words += ["--pairs", str(args.pairs)]
+    words += ["--model", model, "--layer", str(layer), "--head", args.head]
+    for name in ("width", "layers", "epochs", "rates"):
+        if getattr(args, name) is not None:
+            words += [f"--{name}", str(getattr(args, name))]
+    words += ["--seed", str(args.seed), "--title", args.title, "--out", args.out.name]
+    return shlex.join(words)
 
 
 def _percent(values: dict[str, float]) -> str:

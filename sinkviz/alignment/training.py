@@ -10,14 +10,19 @@ starts at the untrained coupling, and one learned price z of having no partner. 
 * "scalars": the Sinkhorn head with w = 0: α and z only.
 
 The target π of a pair has the marginals (a, 1)/2 and (b, 1)/2: gold links and null partners, projected onto them by
-Sinkhorn iterations. Possible links count half as much as sure ones.
+Sinkhorn iterations. Possible links count half as much as sure ones. A pair counts with its number of words, as it does
+in the F1 of all links.
+
+Gold links are few, so every head learns with the same restraint: Q = K (paraphrase has no direction), pairs shown in
+either direction, dropout on the points, and the average of the weights over the last steps in place of the last ones.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, cast, get_args
 
@@ -50,40 +55,46 @@ class HeadConfig:
         head: which one.
         width, layers, heads, out: sizes of both encoders.
         epsilon: ε, absolute; fixed, since α scales the score.
-        epochs: most passes over the training pairs; the best epoch on the dev pairs is kept.
+        epochs: most passes over the training pairs; pairs that were held back choose the epoch.
         batch: pairs in a step.
-        learning_rates: rates of the encoders that are tried; dev pairs choose.
+        learning_rates: rates of the encoders that are tried; pairs that were held back choose.
         scalar_rate: rate of α, w and z.
         weight_decay: decoupled, on the encoders.
         dropout: share of the points' coordinates set to 0 in training.
+        average: decay of the running average of the weights, which is what is evaluated and kept; 0 = the last ones.
         linked_null: what a linked word gives to the null partner in the target, against 1 for a link.
-        seed: of the weights, the order of the pairs and the dev pairs.
-        dev_share: share of the training pairs held back to choose epoch, rate and thresholds.
+        shared: whether Q = K.
+        turned: whether pairs are shown in a random direction.
+        parts: parts of the pairs that are held back in turn to choose rate, epoch and thresholds.
+        seed: of the weights, the order of the pairs and the parts.
     """
 
     head: Head = "sinkhorn"
     width: int = 64
-    layers: int = 1
+    layers: int = 2
     heads: int = 4
     out: int = 64
     epsilon: float = 0.1
     epochs: int = 8
     batch: int = 16
-    learning_rates: tuple[float, ...] = (1e-3,)
+    learning_rates: tuple[float, ...] = (1e-3, 3e-3)
     scalar_rate: float = 3e-2
     weight_decay: float = 0.01
-    dropout: float = 0.2
+    dropout: float = 0.3
+    average: float = 0.98
     linked_null: float = 0.02
+    shared: bool = True
+    turned: bool = True
+    parts: int = 3
     seed: int = 0
-    dev_share: float = 0.15
 
     def __post_init__(self) -> None:
         if self.head not in HEADS:
             raise ValueError(f"head: expected one of {', '.join(HEADS)}, got {self.head!r}")
-        for name in ("epochs", "batch"):
+        for name, least in (("epochs", 1), ("batch", 1), ("parts", 2)):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"{name}: expected a whole number >= 1, got {value!r}")
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ValueError(f"{name}: expected a whole number >= {least}, got {value!r}")
         if not self.learning_rates:
             raise ValueError("learning_rates: expected at least one, got none")
         for name, value in (
@@ -95,7 +106,7 @@ class HeadConfig:
                 raise ValueError(f"{name}: expected finite numbers > 0, got {value}")
         for name, value in (
             ("dropout", self.dropout),
-            ("dev_share", self.dev_share),
+            ("average", self.average),
             ("linked_null", self.linked_null),
         ):
             if not 0 <= value < 1:
@@ -165,6 +176,8 @@ class AlignmentHead(nn.Module):
             normalisation="softmax" if config.head == "softmax" else "sinkhorn",
             residual=True,
         )
+        if config.shared:
+            self.score.key_encoder = self.score.query_encoder
         # For the plan a pair competes with two null partners, for attention with one.
         self.null_cost = nn.Parameter(torch.tensor(-0.15 if config.head in ("sinkhorn", "scalars") else -0.3))
         if config.head == "scalars":
@@ -176,6 +189,12 @@ class AlignmentHead(nn.Module):
     def balanced(self) -> bool:
         """Whether the head makes a coupling (or attention)."""
         return self.config.head in ("sinkhorn", "scalars")
+
+    def transformer(self) -> SinkhornTransformer:
+        """Return the score as a model of its own, in evaluation mode; encoders that were shared are written twice."""
+        model = SinkhornTransformer.from_config(self.score.config)
+        model.load_state_dict(self.score.state_dict())
+        return model.eval()
 
     def cost(self, batch: _Batch) -> Tensor:
         """Return the cost of a batch, shape (B, n, m), float64."""
@@ -190,6 +209,8 @@ class AlignmentHead(nn.Module):
     def loss(self, batch: _Batch) -> Tensor:
         """Return the mean loss of a batch, in nat; items whose plan did not converge are left out."""
         cost = self.cost(batch)
+        words = ((batch.a > 0).sum(1) + (batch.b > 0).sum(1)).double()
+        weight = words / words.sum()
         epsilon = self.config.epsilon
         price = self.null_cost.double()
         if self.balanced:
@@ -199,12 +220,13 @@ class AlignmentHead(nn.Module):
                 result = transport.sinkhorn(wider.detach(), a, b, epsilon=epsilon, tolerance=TOLERANCE)
             good = torch.from_numpy(np.asarray(result.status) == "converged")
             losses = fenchel_young_loss(wider, result.plan, batch.plan, a, b, epsilon=epsilon)
-            return torch.where(good, losses, 0.0).sum() / max(1, int(good.sum()))
-        rows = _cross_entropy(-cost / epsilon, -price / epsilon, batch.row_target, batch.a, batch.b)
+            weight = torch.where(good, weight, 0.0)
+            return (torch.where(good, losses, 0.0) * weight).sum() / weight.sum().clamp(min=1e-12)
+        rows = (weight * _cross_entropy(-cost / epsilon, -price / epsilon, batch.row_target, batch.a, batch.b)).sum()
         if self.config.head == "softmax":
             return rows
         columns = _cross_entropy(-cost.mT / epsilon, -price / epsilon, batch.column_target.mT, batch.b, batch.a)
-        return (rows + columns) / 2
+        return (rows + (weight * columns).sum()) / 2
 
     @torch.no_grad()
     def shares(self, batch: _Batch) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -244,10 +266,10 @@ def _logits(scores: Tensor, null: Tensor | float, weights: Tensor) -> Tensor:
 
 
 def _cross_entropy(scores: Tensor, null: Tensor, target: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """Return −Σ_i a_i Σ_j t_ij log attention_ij, the null partner last among the j; mean over the batch."""
+    """Return −Σ_i a_i Σ_j t_ij log attention_ij for each pair, the null partner last among the j; shape (B,)."""
     logs = _logits(scores, null, columns).log_softmax(-1)
     logs = torch.where(torch.isfinite(logs), logs, 0.0)
-    return -((target * logs).sum(-1) * rows).sum(-1).mean()
+    return -((target * logs).sum(-1) * rows).sum(-1)
 
 
 def _attention(scores: Tensor, null: float, weights: Tensor) -> tuple[Tensor, Tensor]:
@@ -350,22 +372,30 @@ class _Data:
     def __len__(self) -> int:
         return len(self.pairs)
 
-    def take(self, indices: Sequence[int] | NDArray[np.int64]) -> _Batch:
-        chosen = [self.pairs[k] for k in indices]
-        x, a = pad([pair.source for pair in chosen], [_uniform(pair.source) for pair in chosen])
-        y, b = pad([pair.target for pair in chosen], [_uniform(pair.target) for pair in chosen])
+    def take(self, indices: Sequence[int] | NDArray[np.int64], turned: Sequence[bool] | None = None) -> _Batch:
+        """Return a batch of the pairs at `indices`; those that are marked turned run from target to source."""
+        marks = [False] * len(indices) if turned is None else list(turned)
+        sides = [
+            (self.pairs[k].target, self.pairs[k].source) if mark else (self.pairs[k].source, self.pairs[k].target)
+            for k, mark in zip(indices, marks, strict=True)
+        ]
+        x, a = pad([side[0] for side in sides], [_uniform(side[0]) for side in sides])
+        y, b = pad([side[1] for side in sides], [_uniform(side[1]) for side in sides])
         n, m = a.shape[1], b.shape[1]
-        plan = torch.zeros(len(chosen), n + 1, m + 1, dtype=torch.float64)
-        rows = torch.zeros(len(chosen), n, m + 1, dtype=torch.float64)
-        columns = torch.zeros(len(chosen), n + 1, m, dtype=torch.float64)
-        for k, index in enumerate(indices):
-            source, target = len(chosen[k].source), len(chosen[k].target)
-            table = torch.from_numpy(self.plans[index])
+        plan = torch.zeros(len(sides), n + 1, m + 1, dtype=torch.float64)
+        rows = torch.zeros(len(sides), n, m + 1, dtype=torch.float64)
+        columns = torch.zeros(len(sides), n + 1, m, dtype=torch.float64)
+        for k, (index, mark) in enumerate(zip(indices, marks, strict=True)):
+            source, target = len(sides[k][0]), len(sides[k][1])
+            table = torch.from_numpy(self.plans[index].T if mark else self.plans[index])
             plan[k, :source, :target] = table[:-1, :-1]
             plan[k, :source, m], plan[k, n, :target], plan[k, n, m] = table[:-1, -1], table[-1, :-1], table[-1, -1]
-            attention = torch.from_numpy(self.rows[index])
+            forward, backward = self.rows[index], self.columns[index]
+            if mark:
+                forward, backward = backward, forward
+            attention = torch.from_numpy(forward)
             rows[k, :source, :target], rows[k, :source, m] = attention[:, :-1], attention[:, -1]
-            attention = torch.from_numpy(self.columns[index]).T
+            attention = torch.from_numpy(backward).T
             columns[k, :source, :target], columns[k, n, :target] = attention[:-1], attention[-1]
         return _Batch(x, a, y, b, plan, rows, columns, np.asarray(indices))
 
@@ -383,8 +413,8 @@ class Decoding:
     """How links are taken from the shares of a head.
 
     Attributes:
-        rule: "mutual" or "grown" (thresholds chosen on dev pairs), or "null" (no threshold: the largest of row
-            and column, and more than the null partner has in both).
+        rule: "mutual" or "grown" (thresholds chosen on pairs that were held back), or "null" (no threshold: the
+            largest of row and column, and more than the null partner has in both).
         threshold, growth: for the first two.
     """
 
@@ -394,7 +424,7 @@ class Decoding:
 
 
 def decodings(kind: str) -> tuple[Decoding, ...]:
-    """Return the decodings of a kind, "mutual", "grown" or "null", among which dev pairs choose."""
+    """Return the decodings of a kind, "mutual", "grown" or "null", among which pairs that were held back choose."""
     if kind == "null":
         return (Decoding("null"),)
     if kind == "mutual":
@@ -451,11 +481,11 @@ class TrainedHead:
     """A head after training, and how it came about.
 
     Attributes:
-        head: the module, at its best epoch.
-        decodings: for each kind, the decoding that dev pairs chose.
-        learning_rate, epoch: those that dev pairs chose; epoch 0 is the untrained score.
-        dev_f1: F1 on the dev pairs, for each kind.
-        history: one row for each rate and epoch: loss and dev F1.
+        head: the module, trained on all pairs with the rate and epoch that were chosen.
+        decodings: for each kind, the decoding that was chosen.
+        learning_rate, epoch: those that were chosen; epoch 0 is the untrained score.
+        dev_f1: F1 for each kind on pairs that were held back, of heads trained on the others; it chose the settings.
+        history: one row for each rate and epoch: mean loss and F1 on pairs that were held back.
         seconds: wall-clock time.
     """
 
@@ -468,6 +498,55 @@ class TrainedHead:
     seconds: float = 0.0
 
 
+def _fit(
+    data: _Data,
+    train: NDArray[np.int64],
+    config: HeadConfig,
+    rate: float,
+    cancelled: Callable[[], bool] | None,
+) -> Iterator[tuple[float, AlignmentHead]]:
+    """Train on the pairs at `train` and yield after each epoch its mean loss and the averaged head.
+
+    The untrained head comes first. It ends early where the loss is no longer finite.
+    """
+    torch.manual_seed(config.seed)
+    head = AlignmentHead(data.pairs[0].source.shape[1], config)
+    averaged = copy.deepcopy(head).eval()
+    yield math.nan, averaged
+    optimiser = _optimiser(head, config, rate)
+    steps = config.epochs * math.ceil(len(train) / config.batch)
+    generator = np.random.default_rng(config.seed)
+    step = 0
+    for _ in range(config.epochs):
+        losses = []
+        head.train()
+        order = generator.permutation(train)
+        for start in range(0, len(order), config.batch):
+            part = order[start : start + config.batch]
+            turned = (generator.random(len(part)) < 0.5).tolist() if config.turned else None
+            warm = min(1.0, (step + 1) / 20) * 0.5 * (1 + math.cos(math.pi * step / steps))
+            for group in optimiser.param_groups:
+                group["lr"] = group["rate"] * warm
+            optimiser.zero_grad()
+            loss = head.loss(data.take(part, turned))
+            loss.backward()
+            nn.utils.clip_grad_norm_(head.parameters(), 1.0)
+            optimiser.step()
+            losses.append(float(loss.detach()))
+            step += 1
+            # The first steps would weigh for long otherwise.
+            decay = min(config.average, step / (step + 10)) if config.average else 0.0
+            with torch.no_grad():
+                for kept, new in zip(averaged.parameters(), head.parameters(), strict=True):
+                    kept.lerp_(new, 1 - decay)
+            if cancelled is not None and cancelled():
+                raise EvaluationCancelledError("the training was stopped")
+        mean = float(np.mean(losses))
+        if not math.isfinite(mean):
+            return
+        yield mean, averaged
+
+
 def train_head(
     pairs: Sequence[WordPair],
     config: HeadConfig,
@@ -476,16 +555,17 @@ def train_head(
     progress: Callable[[float, str], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> TrainedHead:
-    """Train a head; part of the pairs is held back to choose rate, epoch and thresholds.
+    """Train a head. Each part of the pairs is held back once, to choose rate, epoch and thresholds; the head that is
+    returned is then trained on all of them.
 
     Args:
         pairs: embedded pairs with gold links, at least 10.
         config: what and how.
-        select: the kind of decoding whose dev F1 chooses rate and epoch.
+        select: the kind of decoding whose F1 on the pairs held back chooses rate and epoch.
         progress, cancelled: as in `sinkviz.alignment.evaluation.evaluate`.
 
     Raises:
-        ValueError: too few pairs, an unknown kind.
+        ValueError: too few pairs, an unknown kind, pairs that share so many texts that parts cannot be held back.
         EvaluationCancelledError: it was stopped.
     """
     if len(pairs) < 10:
@@ -494,59 +574,53 @@ def train_head(
         raise ValueError(f"select: expected one of {', '.join(KINDS)}, got {select!r}")
     started = time.perf_counter()
     data = _Data(pairs, config.linked_null)
-    parts = max(2, round(1 / config.dev_share)) if config.dev_share else 7
-    fold = make_folds([pair.gold for pair in pairs], parts, seed=config.seed)
-    dev, train = np.flatnonzero(fold == 0), np.flatnonzero(fold != 0)
+    fold = make_folds([pair.gold for pair in pairs], config.parts, seed=config.seed)
+    parts = [np.flatnonzero(fold == part) for part in range(config.parts)]
     options = {kind: decodings(kind) for kind in KINDS}
-    best: tuple[float, dict[str, Tensor], float, int] | None = None
-    history: list[dict[str, float]] = []
-    dim = pairs[0].source.shape[1]
+    rows: list[dict[str, float]] = []
+    best: tuple[float, float, int, list[dict[str, Tensor]]] | None = None
+    jobs = len(config.learning_rates) * len(parts) + 1
+
+    def report(done: int, epoch: int, line: str) -> None:
+        if progress is not None:
+            progress((done + epoch / config.epochs) / jobs, f"{config.head}, {line}, epoch {epoch}")
+
     for number, rate in enumerate(config.learning_rates):
-        torch.manual_seed(config.seed)
-        head = AlignmentHead(dim, config)
-        optimiser = _optimiser(head, config, rate)
-        steps = config.epochs * math.ceil(len(train) / config.batch)
-        generator = np.random.default_rng(config.seed)
-        step = 0
+        tables = np.zeros((config.epochs + 1, len(options[select]), len(pairs), 4), dtype=np.int64)
+        losses: list[list[float]] = [[] for _ in range(config.epochs + 1)]
+        states: list[list[dict[str, Tensor]]] = [[] for _ in range(config.epochs + 1)]
+        for position, dev in enumerate(parts):
+            train = np.setdiff1d(np.arange(len(pairs)), dev)
+            for epoch, (loss, head) in enumerate(_fit(data, train, config, rate, cancelled)):
+                tables[epoch][:, dev] = count(head, data, dev, options[select])
+                losses[epoch].append(loss)
+                states[epoch].append({name: tensor.detach().clone() for name, tensor in head.state_dict().items()})
+                report(number * len(parts) + position, epoch, f"rate {rate:g}, part {position + 1} of {len(parts)}")
         for epoch in range(config.epochs + 1):
-            losses = []
-            if epoch:
-                head.train()
-                order = generator.permutation(train)
-                for start in range(0, len(order), config.batch):
-                    warm = min(1.0, (step + 1) / 20) * 0.5 * (1 + math.cos(math.pi * step / steps))
-                    for group in optimiser.param_groups:
-                        group["lr"] = group["rate"] * warm
-                    optimiser.zero_grad()
-                    loss = head.loss(data.take(order[start : start + config.batch]))
-                    loss.backward()
-                    nn.utils.clip_grad_norm_(head.parameters(), 1.0)
-                    optimiser.step()
-                    losses.append(float(loss.detach()))
-                    step += 1
-                    if cancelled is not None and cancelled():
-                        raise EvaluationCancelledError("the training was stopped")
-            mean = float(np.mean(losses)) if losses else math.nan
-            if epoch and not math.isfinite(mean):
+            if len(states[epoch]) < len(parts):
                 break
-            found = f1_of_sums(count(head, data, dev, options[select]).sum(1)).max()
-            history.append({"rate": rate, "epoch": epoch, "loss": mean, "dev_f1": float(found)})
+            found = float(f1_of_sums(tables[epoch].sum(1)).max())
+            rows.append({"rate": rate, "epoch": epoch, "loss": float(np.mean(losses[epoch])), "dev_f1": found})
             if best is None or found > best[0]:
-                state = {name: tensor.detach().clone() for name, tensor in head.state_dict().items()}
-                best = float(found), state, rate, epoch
-            if progress is not None:
-                share = (number + epoch / config.epochs) / len(config.learning_rates)
-                progress(share, f"{config.head}, rate {rate:g}, epoch {epoch}: dev F1 {100 * found:.1f}")
+                best = found, rate, epoch, states[epoch]
     assert best is not None
-    head = AlignmentHead(dim, config)
-    head.load_state_dict(best[1])
+    _, rate, epoch, kept = best
+    head = AlignmentHead(pairs[0].source.shape[1], config)
+    every = {kind: np.zeros((len(options[kind]), len(pairs), 4), dtype=np.int64) for kind in KINDS}
+    for dev, state in zip(parts, kept, strict=True):
+        head.load_state_dict(state)
+        for kind in KINDS:
+            every[kind][:, dev] = count(head, data, dev, options[kind])
+    values = {kind: f1_of_sums(every[kind].sum(1)) for kind in KINDS}
+    chosen = {kind: options[kind][int(values[kind].argmax())] for kind in KINDS}
+    for reached, (_, final) in enumerate(_fit(data, np.arange(len(pairs)), config, rate, cancelled)):
+        head.load_state_dict(final.state_dict())
+        report(jobs - 1, reached, f"rate {rate:g}, all pairs")
+        if reached == epoch:
+            break
     head.eval()
-    chosen, reached = {}, {}
-    for kind in KINDS:
-        values = f1_of_sums(count(head, data, dev, options[kind]).sum(1))
-        chosen[kind] = options[kind][int(values.argmax())]
-        reached[kind] = float(values.max())
-    return TrainedHead(head, chosen, best[2], best[3], reached, tuple(history), time.perf_counter() - started)
+    dev_f1 = {kind: float(values[kind].max()) for kind in KINDS}
+    return TrainedHead(head, chosen, rate, epoch, dev_f1, tuple(rows), time.perf_counter() - started)
 
 
 def _optimiser(head: AlignmentHead, config: HeadConfig, rate: float) -> torch.optim.Optimizer:
@@ -571,7 +645,7 @@ class CrossValidation:
         counts: kind → shape (seeds, pairs, 4).
         parameters: trained numbers.
         seconds: wall-clock time of each training.
-        chosen: what dev pairs chose in each run.
+        chosen: what pairs that were held back chose in each run.
     """
 
     head: Head
@@ -595,7 +669,7 @@ def cross_validate(
     """Train on all folds but one and count links on that one, for each fold and seed.
 
     The folds are those of `sinkviz.alignment.evaluate` with the same seed, so that trained and untrained methods
-    compare pair by pair. In each run, dev pairs from the training folds choose rate, epoch and thresholds.
+    compare pair by pair. In each run, parts of the training folds are held back to choose rate, epoch and thresholds.
     """
     fold = make_folds([pair.gold for pair in pairs], folds, seed=fold_seed)
     tables = {kind: np.zeros((len(seeds), len(pairs), 4), dtype=np.int64) for kind in KINDS}

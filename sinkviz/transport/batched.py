@@ -171,6 +171,18 @@ def centre(cost: Tensor, a: Tensor, b: Tensor, balanced: Tensor) -> tuple[Tensor
 
     Entries without weight are set to 0 and forbidden pairs stay +inf; neither counts in means or range.
     """
+    if bool(cost.sum().isfinite()):
+        # A cost of weight 0 has no part in the means, and 0 always lies in the range that is left.
+        first = torch.bmm(cost, b.unsqueeze(-1)).squeeze(-1) / b.sum(-1, keepdim=True)
+        second = torch.bmm(a.unsqueeze(-2), cost).squeeze(-2) / a.sum(-1, keepdim=True)
+        second = second - (second * b).sum(-1, keepdim=True) / b.sum(-1, keepdim=True)
+        first = torch.where(balanced.unsqueeze(-1), first, 0.0)
+        second = torch.where(balanced.unsqueeze(-1), second, 0.0)
+        centred = torch.sub(cost, first.unsqueeze(-1)).sub_(second.unsqueeze(-2))
+        for dead, dim in ((a == 0, -1), (b == 0, -2)):
+            if bool(dead.any()):
+                centred.masked_fill_(dead.unsqueeze(dim), 0.0)
+        return centred, first, second, centred.amax((-2, -1)) - centred.amin((-2, -1))
     alive = (a > 0).unsqueeze(-1) & (b > 0).unsqueeze(-2)
     counted = alive & cost.isfinite()
     values = torch.where(counted, cost, 0.0)
@@ -201,7 +213,7 @@ def scaling_phase(batch: Batch, tolerance: float, rounds: int) -> tuple[Tensor, 
     log_a, log_b = safe_log(batch.a), safe_log(batch.b)
     mass = batch.a.sum(-1)
     limit = tolerance * mass
-    low = torch.where(batch.cost.isfinite(), batch.cost, math.inf).amin((-2, -1))
+    low = batch.cost.amin((-2, -1))
     plan = kernel(batch, low[:, None].expand_as(batch.a), torch.zeros_like(batch.b), log_b)
     transposed = plan.transpose(-1, -2)
 

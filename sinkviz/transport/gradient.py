@@ -7,9 +7,8 @@ W = P∘G for an upstream gradient G of the plan, r = P1 and c = Pᵀ1, and x = 
     dC = (P∘(x_i + y_j) − W)/ε,    da = (W1 − P y)/a,    db = (Wᵀ1 − Pᵀx)/b,
     dτ₁ = −⟨X, L⟩,    dτ₂ = −⟨Y, M⟩,
 
-where U = W1 + ε ∂f and V = Wᵀ1 + ε ∂g. The matrix is the one Newton's method solves with. For a balanced problem this is
-the system of Cuturi et al., "Supervised quantile normalization for matrix factorization using optimal transport" (2020,
-implicit differentiation), and Eisenberger et al., "A unified framework for implicit Sinkhorn differentiation" (2022).
+where U = W1 + ε ∂f and V = Wᵀ1 + ε ∂g. The matrix is the one that Newton's method solves with. For the balanced problem
+see Eisenberger et al., "A unified framework for implicit Sinkhorn differentiation", CVPR 2022.
 """
 
 from __future__ import annotations
@@ -113,7 +112,6 @@ def adjoint(
     w_rows, w_columns = w.sum(-1), w.sum(-2)
     u, v = w_rows + scale * up_f, w_columns + scale * inner_g
     inverse_r = torch.where(r > 0, 1.0 / r.clamp_min(1e-300), 0.0)
-    inverse_c = torch.where(c > 0, 1.0 / c.clamp_min(1e-300), 0.0)
 
     def times(vector: Tensor) -> Tensor:
         return (values @ vector.unsqueeze(-1)).squeeze(-1)

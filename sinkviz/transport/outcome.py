@@ -13,11 +13,11 @@ from torch import Tensor
 from sinkviz.transport import batched, single
 from sinkviz.transport.problem import Problem
 from sinkviz.transport.result import STATUSES, SinkhornResult, status_names
-from sinkviz.transport.single import CONVERGED, MAX_ITERATIONS, STALLED, TINY, Solution, pull, row_softmin
+from sinkviz.transport.single import CONVERGED, MAX_ITERATIONS, STALLED, TINY, Solution, marginals, pull, row_softmin
 
 SMALL = 128 * 128
 """Items of a batch with at most this many pairs are solved together; larger ones one after another, on the CPU."""
-BUCKET = 16
+BUCKET = 32
 """Ragged items are solved with others of the same size, rounded up to this many atoms."""
 
 Init = tuple[Tensor, Tensor] | None
@@ -70,16 +70,17 @@ def solve(problem: Problem, init: Init, budget: int) -> Outcome:
         problem.cost.detach(), a, b, epsilon, relaxation_a, relaxation_b,
         tolerance=problem.tolerance, budget=budget, low=problem.low, high=problem.high,
         sparse=problem.weightless or problem.forbidden, init=init,
+        masses=(problem.mass_a, problem.mass_b, problem.least),
     )  # fmt: skip
     plan, f, g = solution.plan, solution.f, solution.g
     balanced = relaxation_a == math.inf and relaxation_b == math.inf
-    mass = float(a.sum())
+    mass = problem.mass_a
     if balanced:
-        shift = float(torch.dot(b, g)) / float(b.sum())
+        shift = float(torch.dot(b, g)) / problem.mass_b
         if shift:
             f.add_(shift)
             g.sub_(shift)
-    rows, columns = plan.sum(1, dtype=torch.float64), plan.sum(0, dtype=torch.float64)
+    rows, columns = marginals(plan)
     row_residual, row_error, row_gap = _side_single(rows, a, f, relaxation_a)
     column_residual, column_error, column_gap = _side_single(columns, b, g, relaxation_b)
     residual = max(row_residual, column_residual) / (mass if balanced else max(mass, float(rows.sum())))
@@ -133,18 +134,23 @@ def solve_single(
     high: float,
     sparse: bool,
     init: Init,
+    masses: tuple[float, float, float] | None = None,
 ) -> Solution:
     """Deal with what needs no solver, take atoms out that have no part in the plan, and solve for the others."""
     rows, columns = cost.shape
     balanced = relaxation_a == math.inf and relaxation_b == math.inf
-    mass_a, mass_b = float(a.sum()), float(b.sum())
+    if masses is None:
+        mass_a, mass_b = float(a.sum()), float(b.sum())
+        least = min(float(a.min()) / mass_a, float(b.min()) / mass_b)
+    else:
+        mass_a, mass_b, least = masses
     if balanced:
         if not sparse and (rows == 1 or columns == 1 or high == low):
             return _closed_form(cost, a, b, epsilon, mass_a)
         if mass_a != mass_b:
             b = b * (mass_a / mass_b)
     tiny = TINY[cost.dtype]
-    if sparse or min(float(a.min()) / mass_a, float(b.min()) / mass_b) <= tiny:
+    if sparse or least <= tiny:
         alive_a, alive_b = a > tiny * mass_a, b > tiny * mass_b
         allowed = cost < math.inf
         alive_a = alive_a & (allowed & alive_b).any(1)
@@ -156,7 +162,7 @@ def solve_single(
             )  # fmt: skip
     return single.solve(
         cost, a, b, epsilon, relaxation_a, relaxation_b,
-        tolerance=tolerance, budget=budget, low=low, high=high, init=init,
+        tolerance=tolerance, budget=budget, low=low, high=high, mass=mass_a, init=init,
     )  # fmt: skip
 
 
@@ -263,7 +269,8 @@ def _together(
     """Solve in groups of like size; on CUDA all at once."""
     rows, columns = cost.shape[-2:]
     solve_a, solve_b = a, b
-    if sparse:
+    empty = None
+    if sparse and bool(cost.amax() == math.inf):
         allowed = cost < math.inf
         partner_a = (allowed & (b > 0).unsqueeze(-2)).any(-1)
         partner_b = (allowed & (a > 0).unsqueeze(-1)).any(-2)
@@ -280,8 +287,9 @@ def _together(
         solution = _in_groups(arguments, tolerance, budget, init)
     if not cost.is_cuda:
         _alone(solution, arguments, tolerance, budget, sparse)
-    if sparse:
+    if empty is not None:
         solution.plan = torch.where(empty[:, None, None], 0.0, solution.plan)
+    if sparse:
         _extend_batch(solution, cost, a, b, solve_a, solve_b, epsilon, relaxation_a, relaxation_b)
     return solution
 
@@ -413,8 +421,9 @@ def _judge(
     residual = torch.where(lost, math.inf, residual)
     gap = torch.where(lost, math.inf, row_gap + column_gap)
     # Outside float64, such as a relaxed plan of mass e^1000: zeros, and no claim.
-    plan = torch.where(lost[:, None, None], 0.0, plan)
-    f, g = torch.where(lost.unsqueeze(-1), 0.0, f), torch.where(lost.unsqueeze(-1), 0.0, g)
+    if bool(lost.any()):
+        plan = torch.where(lost[:, None, None], 0.0, plan)
+        f, g = torch.where(lost.unsqueeze(-1), 0.0, f), torch.where(lost.unsqueeze(-1), 0.0, g)
     good = residual <= problem.tolerance
     code = torch.where(good, CONVERGED, torch.where(solution.code == MAX_ITERATIONS, MAX_ITERATIONS, STALLED))
     shape = problem.batch

@@ -16,7 +16,7 @@ def with_null_partner(
     """Add a null row and a null column: the balanced problem in which an atom may stay without a partner.
 
     The null row and column cost z each, their corner 0, and the marginals are (a, 1)/2 and (b, 1)/2 for weights with
-    sum 1. What an atom sends to the null is then ≥ 0 and at most its weight; twice the real block is the plan to report.
+    sum 1. What an atom sends to the null is then ≥ 0 and at most its weight; report twice the real block.
 
     Args:
         cost: (…, n, m). a, b: weights (…, n) and (…, m), uniform if None.

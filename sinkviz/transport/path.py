@@ -363,10 +363,7 @@ class _Iteration:
 
     def half_step(self) -> None:
         if self.kernel is not None:
-            if self.rows_next:
-                new = self.kernel @ (self.v * self.b)
-            else:
-                new = self.kernel.t() @ (self.u * self.a)
+            new = self.kernel @ (self.v * self.b) if self.rows_next else self.kernel.t() @ (self.u * self.a)
             low, high = (float(x) for x in torch.aminmax(new))
             if low > 1 / self.DRIFT and high < self.DRIFT:
                 if self.rows_next:

@@ -29,6 +29,7 @@ class Problem:
         forbidden: whether any cost is +inf.
         low, high: least and greatest finite cost.
         weightless: whether any weight is 0.
+        mass_a, mass_b, least: sums of the weights and least share of a sum, for a single problem.
     """
 
     cost: Tensor
@@ -43,6 +44,9 @@ class Problem:
     low: float
     high: float
     weightless: bool
+    mass_a: float = math.nan
+    mass_b: float = math.nan
+    least: float = 0.0
 
     @property
     def needs_gradient(self) -> bool:
@@ -88,9 +92,8 @@ def prepare(
         epsilon = _fill(epsilon, batch, cost)
         rows_pulled = _fill(rows_pulled, batch, cost)
         columns_pulled = _fill(columns_pulled, batch, cost)
-    balanced = row_relaxation is None and column_relaxation is None
     low, high, forbidden = _check_cost(cost)
-    weightless = _check_weights(a, b, rows_pulled, columns_pulled, balanced, cost.dtype)
+    weightless, mass_a, mass_b, least = _check_weights(a, b, rows_pulled, columns_pulled, cost.dtype)
     problem = Problem(
         cost=cost,
         a=a,
@@ -104,6 +107,9 @@ def prepare(
         low=low,
         high=high,
         weightless=weightless,
+        mass_a=mass_a,
+        mass_b=mass_b,
+        least=least,
     )
     if forbidden:
         from sinkviz.transport.feasible import check_feasible
@@ -225,8 +231,8 @@ def _tolerance(tolerance: float | None, dtype: torch.dtype) -> float:
 def _check_cost(cost: Tensor) -> tuple[float, float, bool]:
     """Return the least and greatest finite cost, and whether a pair is forbidden."""
     low_tensor, high_tensor = torch.aminmax(cost.detach())
-    low, high = float(low_tensor), float(high_tensor)
-    if math.isfinite(low) and math.isfinite(high):
+    low, high = low_tensor.item(), high_tensor.item()
+    if -math.inf < low and high < math.inf:
         return low, high, False
     values = cost.detach()
     for mask, what in ((values.isnan(), "NaN"), (values == -math.inf, "-inf")):
@@ -242,15 +248,20 @@ def _check_cost(cost: Tensor) -> tuple[float, float, bool]:
 
 
 def _check_weights(
-    a: Tensor, b: Tensor, rows_pulled: Number, columns_pulled: Number, balanced: bool, dtype: torch.dtype
-) -> bool:
-    """Check both weights, and that the sums agree where both marginals are fixed; tell whether a weight is 0."""
-    weightless = False
-    sums = []
-    for weights, name in ((a, "a"), (b, "b")):
+    a: Tensor, b: Tensor, rows_pulled: Number, columns_pulled: Number, dtype: torch.dtype
+) -> tuple[bool, float, float, float]:
+    """Check both weights, and that the sums agree where both marginals are fixed.
+
+    Returns:
+        Whether a weight is 0; for a single problem both sums, and the least weight as a share of its sum.
+    """
+    weightless, least = False, 1.0
+    sums: list[Tensor] = []
+    masses = [math.nan, math.nan]
+    for k, (weights, name) in enumerate(((a, "a"), (b, "b"))):
         values = weights.detach()
         low_tensor, high_tensor = torch.aminmax(values)
-        low, high = float(low_tensor), float(high_tensor)
+        low, high = low_tensor.item(), high_tensor.item()
         if not (low >= 0 and high < math.inf):
             wrong = ~(values >= 0) | values.isinf()
             first = float(values[wrong].reshape(-1)[0])
@@ -258,29 +269,29 @@ def _check_weights(
         weightless = weightless or low == 0
         total = values.sum(-1)
         if values.ndim == 1:
-            mass = float(total)
+            mass = masses[k] = total.item()
             if not 0 < mass < math.inf:
                 raise ValueError(f"{name}: expected weights with a finite sum > 0, got {mass}")
+            least = min(least, low / mass)
         elif not bool(((total > 0) & (total < math.inf)).all()):
             place = tuple(int(k) for k in (~((total > 0) & (total < math.inf))).nonzero()[0])
             raise ValueError(
                 f"{name}: expected weights with a finite sum > 0, got {float(total[place])} in item {place}"
             )
         sums.append(total)
-    mass_a, mass_b = sums
     limit = MASS_TOLERANCE[dtype]
-    if isinstance(mass_a, float):
+    if isinstance(rows_pulled, float) and isinstance(columns_pulled, float) and a.ndim == b.ndim == 1:
         fixed = rows_pulled == math.inf and columns_pulled == math.inf
-        if fixed and abs(mass_a - mass_b) > limit * mass_a:
-            raise ValueError(_sums(mass_a, mass_b))
+        if fixed and abs(masses[0] - masses[1]) > limit * masses[0]:
+            raise ValueError(_sums(masses[0], masses[1]))
     else:
-        wrong = (mass_a - mass_b).abs() > limit * mass_a
-        if not balanced:
-            wrong = wrong & torch.as_tensor(rows_pulled == math.inf) & torch.as_tensor(columns_pulled == math.inf)
+        wrong = (sums[0] - sums[1]).abs() > limit * sums[0]
+        wrong = wrong & torch.as_tensor(rows_pulled == math.inf) & torch.as_tensor(columns_pulled == math.inf)
         if bool(wrong.any()):
             place = tuple(int(k) for k in wrong.nonzero()[0])
-            raise ValueError(_sums(float(mass_a[place]), float(mass_b[place])) + f" (item {place})")
-    return weightless
+            total_a, total_b = (float(x.expand(wrong.shape)[place]) for x in sums)
+            raise ValueError(_sums(total_a, total_b) + (f" (item {place})" if place else ""))
+    return weightless, masses[0], masses[1], least
 
 
 def _sums(mass_a: float, mass_b: float) -> str:

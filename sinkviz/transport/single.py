@@ -18,7 +18,7 @@ from torch import Tensor
 CONVERGED, STALLED, MAX_ITERATIONS = 0, 1, 2
 
 CHUNK = 32_768
-"""Entries of a matrix that one fused pass touches at a time: 256 KB in float64, which stays in the second-level cache."""
+"""Entries of a matrix that one fused pass touches at a time: 256 KB in float64, which stays in the cache."""
 SINGLE = 262_144
 """A float32 cost with fewer entries is solved in float64: the kernel then costs less than its rounding."""
 DIRECT = 48.0
@@ -26,14 +26,14 @@ DIRECT = 48.0
 RUNG = 3.0
 """Factor between two ε of the ladder."""
 RUNG_TOLERANCE = 0.01
-"""L1 error at which a rung of the ladder is left. At 0.1 Newton's basin is lost on hard problems, at 0.001 it costs 10 % more."""
+"""L1 error at which a rung is left. At 0.1 Newton's basin is lost on hard problems, at 0.001 it costs 10 % more."""
 CAREFUL_RUNG = 2.0
-"""The factor on a second try, with every rung at the final tolerance: mass that a rung leaves in a part of the plan where it
-does not belong can hardly leave it later, when nothing connects the parts any more."""
+"""The factor on a second try, with every rung at the final tolerance: mass that a rung leaves in a part of the plan
+where it does not belong can hardly leave it later, when nothing connects the parts any more."""
 STEP = 20.0
 """Largest change of a log-scaling in one Newton step."""
 LEAST, MOST = 1e-300, 600.0
-"""Bounds of a relaxed side's sums and log-scalings: there, unlike for fixed marginals, rows may carry no mass at all."""
+"""Bounds of a relaxed side's sums and log-scalings: there, unlike on a fixed side, rows may carry no mass at all."""
 TINY = {torch.float64: 1e-280, torch.float32: 1e-25}
 """Weights below this share of the mass take no part in the solve: their whole row is below the plan's rounding."""
 
@@ -47,6 +47,20 @@ class Solution:
     g: Tensor
     code: int
     iterations: int
+
+
+def marginals(plan: Tensor) -> tuple[Tensor, Tensor]:
+    """Return row and column sums of a matrix in float64, without a float64 copy of it."""
+    if plan.dtype == torch.float64:
+        return plan.sum(1), plan.sum(0)
+    rows = torch.empty(len(plan), dtype=torch.float64)
+    columns = torch.zeros(plan.shape[1], dtype=torch.float64)
+    size = max(1, CHUNK // plan.shape[1])
+    for start in range(0, len(plan), size):
+        block = plan[start : start + size].double()
+        torch.sum(block, 1, out=rows[start : start + size])
+        columns += block.sum(0)
+    return rows, columns
 
 
 def row_softmin(cost: Tensor, g: Tensor, log_b: Tensor, epsilon: float) -> Tensor:
@@ -72,10 +86,11 @@ class Kernel:
         relaxation_a: float,
         relaxation_b: float,
         k: Tensor | None = None,
+        mass: float | None = None,
     ) -> None:
         self.cost = cost
         self.a, self.b = a, b
-        self.mass = float(a.sum())
+        self.mass = float(a.sum()) if mass is None else mass
         self.relaxation_a, self.relaxation_b = relaxation_a, relaxation_b
         self.balanced = relaxation_a == math.inf and relaxation_b == math.inf
         self.k = torch.empty_like(cost) if k is None else k
@@ -125,7 +140,7 @@ class Kernel:
         self.phi = f / epsilon + self.log_a
         self.psi = g / epsilon + self.log_b
         fill(self.k, self.cost, self.phi, self.psi, epsilon)
-        self.v = torch.ones_like(self.b)
+        self.v = self.ones
         self.update_rows()
 
     def update_rows(self) -> None:
@@ -165,15 +180,27 @@ class Kernel:
         g = (self.psi + self.v.log() - self.log_b) * self.epsilon
         return f, g
 
-    def absorb(self, rows: Tensor) -> None:
-        """Multiply the scalings into K, so that K = diag(r)^-½ P; u becomes r^½, v becomes 1."""
-        root = rows.sqrt()
-        scale(self.k, self.u / root, self.v)
+    @cached_property
+    def mass_b(self) -> float:
+        return float(self.b.sum())
+
+    @cached_property
+    def ones(self) -> Tensor:
+        return torch.ones_like(self.b)
+
+    @cached_property
+    def root_a(self) -> Tensor:
+        return self.a.sqrt()
+
+    def absorb(self, root: Tensor) -> None:
+        """Multiply the scalings into K, so that K = diag(1/root) P with root² = P1; u becomes root, v becomes 1."""
+        u = self.u / root
+        scale(self.k, u, self.v)
         # phi stands for the potential in K·diag(root): the scaling u carries the root from here on.
-        self.phi = self.phi + (self.u / root).log_()
-        self.psi = self.psi + self.v.log()
+        self.phi = u.log_().add_(self.phi)
+        self.psi = self.v.log().add_(self.psi)
         self.u = root
-        self.v = torch.ones_like(self.v)
+        self.v = self.ones
 
     def healthy(self) -> bool:
         """Whether every scaling is a positive number that the next product can take."""
@@ -214,8 +241,9 @@ def scale(k: Tensor, u: Tensor, v: Tensor) -> None:
     """K ← diag(u) K diag(v), in cache-sized blocks."""
     rows, columns = k.shape
     size = max(1, CHUNK // columns)
-    column = u.to(k.dtype).unsqueeze(1)
-    v = v.to(k.dtype)
+    if k.dtype != u.dtype:
+        u, v = u.to(k.dtype), v.to(k.dtype)
+    column = u.unsqueeze(1)
     if size >= rows:
         k.mul_(column).mul_(v)
         return
@@ -238,7 +266,7 @@ def _normal_blocks(k: Tensor, vector: Tensor) -> Tensor:
 def conjugate_gradients(
     kernel: Kernel, diagonal: Tensor, jacobi: Tensor, right: Tensor, share: float, tolerance: float, budget: int
 ) -> tuple[Tensor, int]:
-    """Solve (diag(diagonal) − share KᵀK) x = right to a relative residual, Jacobi-preconditioned; x and the iterations."""
+    """Solve (diag(diagonal) − share KᵀK) x = right, Jacobi-preconditioned; x and the iterations it took."""
     inverse = 1.0 / jacobi
     x = torch.zeros_like(right)
     residual = right.clone()
@@ -276,6 +304,10 @@ DENSE_COST = ((32, 3), (64, 5), (128, 18), (256, 60), (512, 110), (1024, 250), (
 """How many conjugate-gradient iterations one dense factorisation costs, by its size (measured)."""
 
 
+ALWAYS_DENSE = 40
+"""Systems up to this size are factorised at once."""
+
+
 def dense_worth(columns: int) -> int:
     for size, worth in DENSE_COST:
         if columns <= size:
@@ -284,8 +316,8 @@ def dense_worth(columns: int) -> int:
 
 
 RIDGE = 1e-10
-"""Added to the system's relative diagonal: a part of the plan that only smaller shares of its mass connect with the rest is
-moved in the right direction, by a step that is then clipped, instead of by the rounding of that share."""
+"""Added to the system's relative diagonal: a part of the plan that only smaller shares of its mass connect with the
+rest is moved in the right direction, by a step that is then clipped, instead of by the rounding of that share."""
 
 
 def dense_step(kernel: Kernel, diagonal: Tensor, right: Tensor, share: float, singular: bool) -> Tensor | None:
@@ -313,7 +345,7 @@ class Homotopy:
         self.f, self.g = f, g
         self.epsilon = math.nan
         self.before: tuple[Tensor, Tensor, float] | None = None
-        self.use_dense = False
+        self.use_dense = len(kernel.b) <= ALWAYS_DENSE
         self.error = math.inf
 
     @property
@@ -359,7 +391,7 @@ class Homotopy:
         return kernel.healthy()
 
     def newton(self, tolerance: float) -> bool:
-        """Newton's method on the columns' condition at the kernel's ε, until the L1 residual is within the tolerance."""
+        """Newton's method on the columns' condition at the kernel's ε; whether it reached the tolerance."""
         kernel = self.kernel
         balanced = kernel.balanced
         best, since = math.inf, 0
@@ -385,11 +417,7 @@ class Homotopy:
                 since += 1
                 if since > 12:
                     return False
-            if kernel.pull_a == 1.0:
-                rows = kernel.a
-            else:
-                rows = (kernel.u * kernel.w).clamp_min_(LEAST)
-            kernel.absorb(rows)
+            kernel.absorb(kernel.root_a if kernel.pull_a == 1.0 else (kernel.u * kernel.w).clamp_min_(LEAST).sqrt_())
             kernel.iterations += 1
             diagonal = c
             if kernel.pull_b != 1.0:
@@ -412,7 +440,7 @@ class Homotopy:
     def advance(self, step: Tensor, right: Tensor, error: float) -> None:
         """Take as much of a Newton step as raises the dual (or, for a relaxed problem, lowers the residual)."""
         kernel = self.kernel
-        mean = float(torch.dot(step, kernel.b)) / float(kernel.b.sum())
+        mean = float(torch.dot(step, kernel.b)) / kernel.mass_b
         if not math.isfinite(mean):
             kernel.update_columns()
             kernel.update_rows()
@@ -445,7 +473,7 @@ class Homotopy:
                     return
             t *= 0.4
         # No step along this direction helps: a Sinkhorn iteration always does.
-        kernel.v = torch.ones_like(kernel.b)
+        kernel.v = kernel.ones
         kernel.u, kernel.phi, kernel.psi = u, phi, psi
         kernel.update_columns()
         kernel.update_rows()
@@ -518,7 +546,7 @@ def scaling_phase(kernel: Kernel, tolerance: float, budget: int) -> bool:
     for k in range(budget):
         q = kernel.times_transposed(u, kernel.q)
         plain = b / q
-        error = float(torch.linalg.vector_norm(torch.mul(q, v).sub_(b), 1))
+        error = torch.linalg.vector_norm(torch.mul(q, v).sub_(b), 1).item()
         if not error > limit or k == budget - 1:
             reached = error <= limit
             v = plain
@@ -569,6 +597,7 @@ def solve(
     budget: int,
     low: float,
     high: float,
+    mass: float,
     init: tuple[Tensor, Tensor] | None = None,
 ) -> Solution:
     """Solve one problem whose weights are all positive."""
@@ -580,13 +609,13 @@ def solve(
     if balanced and 2 * rows <= columns and rows <= 128:
         solution = solve(
             cost.t().contiguous(), b, a, epsilon, relaxation_b, relaxation_a, tolerance=tolerance, budget=budget,
-            low=low, high=high, init=None if init is None else (init[1], init[0]),
+            low=low, high=high, mass=mass, init=None if init is None else (init[1], init[0]),
         )  # fmt: skip
         return Solution(solution.plan.t(), solution.g, solution.f, solution.code, solution.iterations)
     offset_a = offset_b = None
     code = CONVERGED
     if balanced and init is None and high - low <= DIRECT * epsilon:
-        kernel = Kernel(cost, a, b, relaxation_a, relaxation_b, fill_shifted(cost, low, epsilon))
+        kernel = Kernel(cost, a, b, relaxation_a, relaxation_b, fill_shifted(cost, low, epsilon), mass)
         kernel.epsilon = epsilon
         kernel.v = b
         kernel.u = a / kernel.times(b, kernel.w)
@@ -598,10 +627,13 @@ def solve(
             return Solution(kernel.k.to(dtype), f, g, CONVERGED, kernel.iterations)
         kernel.phi, kernel.psi = torch.full_like(a, low / epsilon), torch.zeros_like(b)
         homotopy = Homotopy(kernel, budget, kernel.phi, kernel.psi)
-        if not homotopy.newton(tolerance):
-            code = MAX_ITERATIONS if homotopy.exhausted else STALLED
-        return finish(kernel, code, tolerance, dtype, None, None)
-    kernel = Kernel(cost, a, b, relaxation_a, relaxation_b)
+        if homotopy.newton(tolerance) or homotopy.exhausted:
+            code = MAX_ITERATIONS if homotopy.exhausted and homotopy.error > tolerance * kernel.mass else CONVERGED
+            return finish(kernel, code, dtype, None, None)
+        used, kernel = kernel.iterations, Kernel(cost, a, b, relaxation_a, relaxation_b, kernel.k, mass)
+        kernel.iterations = used
+    else:
+        kernel = Kernel(cost, a, b, relaxation_a, relaxation_b)
     if relaxation_b == 0.0 or relaxation_a == 0.0:
         zero_a, zero_b = torch.zeros_like(a), torch.zeros_like(b)
         if relaxation_b == 0.0:
@@ -623,15 +655,13 @@ def solve(
                 f, g = f - offset_a, g - offset_b
         homotopy = Homotopy(kernel, budget, f, g)
         code = descend(homotopy, epsilon, tolerance, range_, init is not None)
-    return finish(kernel, code, tolerance, dtype, offset_a, offset_b)
+    return finish(kernel, code, dtype, offset_a, offset_b)
 
 
 def descend(homotopy: Homotopy, epsilon: float, tolerance: float, range_: float, warm: bool) -> int:
     """Go down the ladder of ε to the target; the status code."""
-    kernel = homotopy.kernel
-    if warm:
-        if homotopy.solve_at(epsilon, tolerance):
-            return CONVERGED
+    if warm and homotopy.solve_at(epsilon, tolerance):
+        return CONVERGED
     for factor, loose in ((RUNG, RUNG_TOLERANCE), (CAREFUL_RUNG, tolerance)):
         code = walk(homotopy, epsilon, tolerance, range_, factor, max(loose, tolerance))
         if code != STALLED:
@@ -677,9 +707,7 @@ def walk(homotopy: Homotopy, epsilon: float, tolerance: float, range_: float, fa
     return CONVERGED
 
 
-def finish(
-    kernel: Kernel, code: int, tolerance: float, dtype: torch.dtype, offset_a: Tensor | None, offset_b: Tensor | None
-) -> Solution:
+def finish(kernel: Kernel, code: int, dtype: torch.dtype, offset_a: Tensor | None, offset_b: Tensor | None) -> Solution:
     """One exact column and one exact row update, then the plan in K's own memory."""
     if kernel.pull_b > 0:
         kernel.update_columns()

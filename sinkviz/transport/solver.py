@@ -28,9 +28,9 @@ def sinkhorn(
 ) -> SinkhornResult:
     """Solve entropic transport: the Sinkhorn operator, balanced or with marginals relaxed.
 
-    min_P ⟨C, P⟩ + ε KL(P ‖ a⊗b) + ρ₁ KL(P1 ‖ a) + ρ₂ KL(Pᵀ1 ‖ b); ρ = ∞ (or None) fixes a marginal, ρ = 0 frees it. Rows
-    fixed and columns free is softmax attention; both fixed is the balanced problem. Differentiable once in cost, a, b,
-    ε and both ρ, by implicit differentiation: memory O(nm) however long the solve.
+    min_P ⟨C, P⟩ + ε KL(P ‖ a⊗b) + ρ₁ KL(P1 ‖ a) + ρ₂ KL(Pᵀ1 ‖ b); ρ = ∞ (or None) fixes a marginal, ρ = 0 frees it.
+    Rows fixed and columns free is softmax attention; both fixed is the balanced problem. Differentiable once in cost,
+    a, b, ε and both ρ, by implicit differentiation: memory O(nm) however long the solve.
 
     Args:
         cost: (…, n, m), finite, or +inf for a forbidden pair. float32 and float64; halves are taken to float32.

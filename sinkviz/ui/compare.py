@@ -68,6 +68,11 @@ def examples() -> list[dict[str, str]]:
 def page() -> None:
     """Draw the page."""
     _begin()
+    if st.session_state.get("page_changed"):
+        # A widget belongs to its page: one that was made on another starts empty unless its value is assigned anew.
+        for name in ("source", "target", "example", *(control.key for control in CONTROLS)):
+            if name in st.session_state:
+                st.session_state[name] = st.session_state[name]
     problems = state.read_url(CONTROLS, _set_texts)
     for control in CONTROLS:
         st.session_state.setdefault(control.key, control.default)

@@ -118,7 +118,14 @@ def _solved(
     }
     if packed is not None:
         facts["link"] = f"{state.TEXTS}={packed}"
-    blob = payload.from_path(path, base=base, null_cost=null_cost, settings=settings, facts=facts)
+    blob = payload.from_path(
+        path,
+        base=base,
+        null_cost=null_cost,
+        settings=settings,
+        facts=facts,
+        revision=st.session_state.get("view_epoch", 0),
+    )
     st.session_state["solved"] = (key, base, path, blob)
     return path, blob
 

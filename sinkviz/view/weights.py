@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sinkviz.language import _FUNCTION_WORDS, guess_language
+from sinkviz.language import FUNCTION_WORDS, guess_language
 from sinkviz.measure import Measure
 from sinkviz.view.settings import validate_weight_choice
 
@@ -50,7 +50,7 @@ def stop_word_language(measure: Measure) -> str | None:
     'en'
     """
     language = guess_language(measure.text) or "en"
-    return language if language in _FUNCTION_WORDS else None
+    return language if language in FUNCTION_WORDS else None
 
 
 def atom_flags(measure: Measure) -> NDArray[np.uint8]:
@@ -65,7 +65,7 @@ def atom_flags(measure: Measure) -> NDArray[np.uint8]:
     if measure.unit == "sentence":
         return np.zeros(len(measure), dtype=np.uint8)
     flags = np.zeros(len(measure), dtype=np.uint8)
-    known = set(_FUNCTION_WORDS.get(stop_word_language(measure) or "", "").split())
+    known = set(FUNCTION_WORDS.get(stop_word_language(measure) or "", "").split())
     stop = [measure.text[start:end].casefold() in known for start, end in measure.word_spans]
     for k, (label, word) in enumerate(zip(measure.labels, measure.word_of, strict=True)):
         if not any(unicodedata.category(c)[0] in "LN" for c in label):

@@ -129,7 +129,70 @@ def test_training_is_reproducible_and_the_seed_counts() -> None:
     assert first.history != other.history
 
 
-def test_dev_pairs_choose_the_rate() -> None:
+def test_a_turned_pair_is_the_pair_from_target_to_source() -> None:
+    pairs = planted(4, seed=2)
+    other = [
+        WordPair(
+            pair.target,
+            pair.source,
+            GoldPair(pair.gold.target, pair.gold.source, frozenset((j, i) for i, j in pair.gold.sure), id=pair.gold.id),
+        )
+        for pair in pairs
+    ]
+    turned = _Data(pairs, 0.1).take(range(4), [True] * 4)
+    expected = _Data(other, 0.1).take(range(4))
+    for name in ("x", "a", "y", "b", "row_target", "column_target"):
+        assert torch.equal(getattr(turned, name), getattr(expected, name)), name
+    # The projection stops on the other side's marginal first, within 1e-9.
+    assert torch.allclose(turned.plan, expected.plan, atol=1e-8)
+    mixed = _Data(pairs, 0.1).take(range(2), [False, True])
+    assert mixed.a[0].count_nonzero() == len(pairs[0].source)
+    assert mixed.a[1].count_nonzero() == len(pairs[1].target)
+
+
+def test_a_pair_counts_with_its_words() -> None:
+    pairs = planted(2, seed=5)
+    data = _Data(pairs, 0.02)
+    size = [len(pair.source) + len(pair.target) for pair in pairs]
+    for name in HEADS:
+        head = AlignmentHead(8, replace(SMALL, head=name)).eval()
+        alone = [head.loss(data.take([k])).item() for k in range(2)]
+        both = head.loss(data.take([0, 1])).item()
+        assert both == pytest.approx((size[0] * alone[0] + size[1] * alone[1]) / sum(size), rel=1e-4)
+
+
+def test_shared_encoders_make_a_cost_without_direction_and_a_model_of_their_own(tmp_path) -> None:
+    found = train_head(planted(40), replace(SMALL, epochs=2))
+    head, model = found.head, found.head.transformer()
+    assert head.score.query_encoder is head.score.key_encoder
+    x, y = planted(1, seed=8)[0].source, planted(1, seed=8)[0].target
+    a, b = (torch.full((len(points),), 1 / len(points)) for points in (x, y))
+    cost = model.cost_tensor(x, a, y, b)
+    assert torch.allclose(cost, model.cost_tensor(y, b, x, a).T, atol=1e-6)
+    assert torch.equal(cost, head.score.cost_tensor(x, a, y, b))
+    model.save(tmp_path / "model.safetensors")
+    again = SinkhornTransformer.load(tmp_path / "model.safetensors")
+    assert torch.equal(again.cost_tensor(x, a, y, b), cost)
+    free = AlignmentHead(8, replace(SMALL, shared=False))
+    count = [sum(p.numel() for p in one.parameters()) for one in (head, free)]
+    assert count[1] > 1.9 * count[0]
+
+
+def test_the_average_of_the_weights_is_kept() -> None:
+    pairs = planted(40)
+    last, averaged = (train_head(pairs, replace(SMALL, epochs=2, average=decay)) for decay in (0.0, 0.9))
+    untrained = AlignmentHead(8, SMALL)
+    moved = [float((one.head.null_cost - untrained.null_cost).abs()) for one in (last, averaged)]
+    assert moved[0] != moved[1]
+
+
+def test_pairs_that_share_all_their_texts_cannot_be_held_back() -> None:
+    one = planted(1)[0]
+    with pytest.raises(ValueError, match="without a text in common"):
+        train_head([one] * 12, SMALL)
+
+
+def test_held_back_pairs_choose_the_rate() -> None:
     found = train_head(planted(120), replace(SMALL, learning_rates=(1e-7, 5e-3)))
     assert found.learning_rate == 5e-3
     assert {row["rate"] for row in found.history} == {1e-7, 5e-3}
@@ -160,6 +223,8 @@ def test_cancelling() -> None:
         {"epsilon": -1.0},
         {"dropout": 1.0},
         {"batch": True},
+        {"parts": 1},
+        {"average": 1.0},
     ],
 )
 def test_options_that_do_not_fit(options: dict) -> None:
@@ -196,6 +261,11 @@ def test_the_command_writes_a_checkpoint_that_couples(tmp_path, capsys: pytest.C
     assert config.dim == 384
     assert about["embedding"] == {"model": "all-MiniLM-L6-v2", "layer": 3, "unit": "word"}
     assert about["data"]["licence"] == "CC0-1.0"
+    assert about["command"].startswith("python -m sinkviz train --data gold.json --pairs 14 ")
+    again = tmp_path / "again.safetensors"
+    assert run(*options, "--out", str(again), "--quiet") == 0
+    weights, repeated = (SinkhornTransformer.load(path).state_dict() for path in (out, again))
+    assert all(torch.equal(weights[name], repeated[name]) for name in weights)
     encoder = SinkhornTransformer.load(out)
     links = align(["the", "cat", "sleeps"], ["a", "cat", "naps"], encoder=encoder, null_cost=about["null_cost"])
     assert (1, 1) in links

@@ -61,7 +61,17 @@ class Server:
         environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
         self._out = self.log.open("wb")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "streamlit", "run", str(ROOT / "app.py"), "--server.port", str(self.port), "--server.headless", "true"],
+            [
+                sys.executable,
+                "-m",
+                "streamlit",
+                "run",
+                str(ROOT / "app.py"),
+                "--server.port",
+                str(self.port),
+                "--server.headless",
+                "true",
+            ],
             cwd=ROOT,
             env=environment,
             stdout=self._out,

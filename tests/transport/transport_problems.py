@@ -47,7 +47,7 @@ def random_weights(count: int, generator: torch.Generator, concentration: float 
 
 
 def random_batch(seed: int, count: int, largest: int = 64) -> dict[str, Tensor]:
-    """A ragged batch of hard problems: sizes 1 to largest, ε over six decades of the cost's range, weights of every kind."""
+    """A ragged batch of hard problems: sizes 1 to largest, ε over six decades of the cost's range, all weights."""
     generator = torch.Generator().manual_seed(seed)
     cost = torch.rand(count, largest, largest, generator=generator, dtype=torch.float64)
     a = torch.zeros(count, largest, dtype=torch.float64)

@@ -31,6 +31,13 @@ const PINS = 64;
 const BARS = [1.25, 1.5, 2, 2.5, 3, 3.5, 4, 5, 6, 8, 10, 12, 15, 20, 30, 50, 80, 120, 200, 500, 1000];
 
 /**
+ * Where the user was when a page with these texts was left: Streamlit takes the view down on every page switch, and
+ * mounts it again from the payload that it has kept.
+ * @type {Map<string, {given: any, revision: number, settings: import("./settings.js").Settings, history: History}>}
+ */
+const lastSeen = new Map();
+
+/**
  * @typedef {object} Component what Streamlit's components v2 hand over
  * @property {Uint8Array} data
  * @property {HTMLElement | ShadowRoot} parentElement
@@ -161,9 +168,11 @@ export class View {
     if (!sameTexts) {
       // Other texts: everything starts anew.
       this.model = new Model(payload);
-      this.settings = { ...defaultSettings(), ...copy(given) };
+      const before = lastSeen.get(header.texts_key);
+      const back = before && before.revision === header.revision && same(before.given, given);
+      this.settings = { ...defaultSettings(), ...copy(back ? before.settings : given) };
       this.clampSettings();
-      this.history = new History(this.settings);
+      this.history = back ? before.history : new History(this.settings);
       this.sent = copy(this.settings);
       this.opened = null;
     } else {
@@ -963,6 +972,11 @@ export class View {
 
   /** Give everything back: listeners, observers, timers, nodes. */
   destroy() {
+    if (this.model) {
+      lastSeen.delete(this.textsKey);
+      lastSeen.set(this.textsKey, { given: this.given, revision: this.revision, settings: this.settings, history: this.history });
+      if (lastSeen.size > 4) lastSeen.delete(lastSeen.keys().next().value ?? "");
+    }
     cancelAnimationFrame(this.request);
     this.dials.stop();
     this.tasks.stop();

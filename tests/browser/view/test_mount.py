@@ -80,6 +80,32 @@ def test_new_weights_from_python_keep_what_the_user_did_meanwhile(show: Show, fi
     assert len(sent(page)) == 2
 
 
+def test_a_page_that_is_left_and_opened_again_is_where_it_was(show: Show, fish: Problem) -> None:
+    page = show(fish.blob)
+    page.evaluate("view.set({ epsilon: 0.2, pins: [{ source: [0, 1], target: null }] }, true)")
+    rest(page)
+    page.evaluate("window.cleanup()")
+    assert page.locator(".sinkviz").count() == 0
+    page.evaluate(
+        "(text) => { window.cleanup = window.feed(text); window.view = document.querySelector('.sinkviz').view; }",
+        base64.b64encode(fish.blob).decode(),
+    )
+    rest(page)
+    assert page.evaluate("[view.settings.epsilon, view.settings.pins.length, view.history.states.length]") == [
+        0.2,
+        1,
+        2,
+    ]
+    page.evaluate("window.cleanup()")
+    other = payload.with_settings(fish.blob, {"epsilon": 0.7})
+    page.evaluate(
+        "(text) => { window.cleanup = window.feed(text); window.view = document.querySelector('.sinkviz').view; }",
+        base64.b64encode(other).decode(),
+    )
+    rest(page)
+    assert page.evaluate("view.settings.epsilon") == 0.7
+
+
 def test_other_texts_start_anew(show: Show, fish: Problem) -> None:
     page = show(fish.blob)
     page.mouse.wheel(0, 500)
