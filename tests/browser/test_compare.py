@@ -246,11 +246,20 @@ def test_every_page_has_its_own_address_on_a_fresh_server(fresh_server: Any, ope
     assert page.url.endswith(f"/{name}")
 
 
+def settled(page: Any, unit: str) -> None:
+    """Wait until a unit is chosen and the page has come to rest."""
+    page.get_by_role("radio", name=unit, exact=True).and_(page.locator("[aria-checked=true]")).wait_for()
+    page.wait_for_function("() => !document.querySelector('[data-testid=stStatusWidget]')")
+    page.wait_for_timeout(1500)
+
+
 def test_back_and_forward_move_through_settings(page: Any) -> None:
+    settled(page, "Words")
     page.get_by_role("radio", name="Tokens", exact=True).click()
     page.wait_for_function("() => !location.search.includes('unit=word')")
+    settled(page, "Tokens")
     page.go_back()
     page.wait_for_function("() => location.search.includes('unit=word')")
-    page.get_by_role("radio", name="Words", exact=True).and_(page.locator("[aria-checked=true]")).wait_for()
+    settled(page, "Words")
     page.go_forward()
-    page.get_by_role("radio", name="Tokens", exact=True).and_(page.locator("[aria-checked=true]")).wait_for()
+    settled(page, "Tokens")
