@@ -10,7 +10,7 @@ from typing import Any
 
 import streamlit as st
 
-from sinkviz.coupling import Coupling, Mechanism
+from sinkviz.coupling import Coupling, Mechanism, cost_unit
 from sinkviz.measure import Measure
 from sinkviz.ui import session, state
 from sinkviz.ui.words import plain
@@ -102,12 +102,15 @@ def _solved(
     if kept is not None and kept[0] == key and kept[1][0] is base[0] and kept[1][1] is base[1]:
         return kept[2], kept[3]
     started = time.perf_counter()
-    cost = None
+    cost = recommended = None
     if encoder is not None:
         from sinkviz.transformer.registry import get
 
-        cost, _ = get(encoder).load().cost(*weighted)
+        cost, recommended = get(encoder).load().cost(*weighted)
     path = epsilon_path(*weighted, null_cost=null_cost, cost=cost)
+    if recommended is not None:
+        # The ε that the encoder was trained with, in the unit of the dial.
+        recommended /= cost_unit(path.cost, path.cost_scale, path.source.weights, path.target.weights) or 1.0
     seconds = time.perf_counter() - started
     origin = base[0].origin
     facts = {
@@ -124,6 +127,7 @@ def _solved(
         null_cost=null_cost,
         settings=settings,
         facts=facts,
+        recommended=recommended,
         revision=st.session_state.get("view_epoch", 0),
     )
     st.session_state["solved"] = (key, base, path, blob)
@@ -133,6 +137,7 @@ def _solved(
 def current(path: Any, settings: dict[str, Any], *, attention: bool = False) -> Coupling:
     """Return the coupling that the left panel of the view shows, or the attention that the right one shows."""
     from sinkviz.pipeline import couple_cost, couple_half_steps
+    from sinkviz.view.payload import opening_level
 
     common: dict[str, Any] = {"epsilon": settings["epsilon"], "null_cost": path.null_cost}
     if attention:
@@ -151,16 +156,7 @@ def current(path: Any, settings: dict[str, Any], *, attention: bool = False) -> 
     else:
         mechanism: Mechanism = "sinkhorn" if path.null_cost is None else "partial"
         solved = couple_cost(path.cost, path.source, path.target, mechanism=mechanism, **common)
-    return solved.coarsen(settings["level"] or _opening_level(path))
-
-
-def _opening_level(path: Any) -> Any:
-    """Return the unit that the view opens at: short texts by words, long ones by sentences."""
-    sides = (path.source, path.target)
-    if "sentence" in (side.unit for side in sides):
-        return "sentence"
-    long = max(len(side.word_spans) for side in sides) > 600
-    return "sentence" if long and min(len(side.sentence_spans) for side in sides) > 1 else "word"
+    return solved.coarsen(settings["level"] or opening_level(path.source, path.target))
 
 
 def _below(path: Any, settings: dict[str, Any]) -> None:

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sinkviz.coupling import Coupling, cost_unit
-from sinkviz.measure import Measure, Span
+from sinkviz.measure import Measure, Span, Unit
+from sinkviz.pipeline import DEFAULT_EPSILON
 from sinkviz.projection import Projection, shared_projection
 from sinkviz.view.settings import validate
 from sinkviz.view.weights import atom_flags, stop_word_language, weight_presets
@@ -19,6 +20,8 @@ from sinkviz.view.weights import atom_flags, stop_word_language, weight_presets
 MAGIC = b"SKVZ"
 VERSION = 1
 PRESETS = ("uniform", "length", "inverse_frequency")
+LONG = 600
+"""Words from which a text opens by sentence: about what a heatmap can show side by side."""
 _TYPES = {"float32": "<f4", "float64": "<f8", "int32": "<i4", "uint8": "|u1"}
 
 
@@ -53,6 +56,20 @@ def utf16_spans(text: str, spans: Sequence[Span]) -> NDArray[np.int32]:
     return np.asarray(units[given], dtype=np.int32)
 
 
+def opening_level(source: Measure, target: Measure) -> Unit:
+    """Return the unit that the view opens at: short texts by word, long ones by sentence, never finer than the atoms.
+
+    >>> x = Measure.from_points([[1.0, 0.0], [0.0, 1.0]], labels=["cat", "dog"])
+    >>> opening_level(x, x)
+    'word'
+    """
+    sides = (source, target)
+    if "sentence" in (side.unit for side in sides):
+        return "sentence"
+    long = max(len(side.word_spans) for side in sides) > LONG
+    return "sentence" if long and min(len(side.sentence_spans) for side in sides) > 1 else "word"
+
+
 def build(
     source: Measure,
     target: Measure,
@@ -64,6 +81,7 @@ def build(
     solved_weights: tuple[ArrayLike, ArrayLike] | None = None,
     statuses: Sequence[str] | None = None,
     epsilon_unit: str = "scale",
+    recommended: float | None = None,
     null_cost: float | None = None,
     optimum: float | tuple[float, float] | None = None,
     projection: Projection | None = None,
@@ -85,6 +103,7 @@ def build(
         solved_weights: a and b that the potentials belong to, where they differ from the measures' weights.
         statuses: status of each ε, shape (E,).
         epsilon_unit: "scale" (the view shows ε in σ) or "absolute".
+        recommended: ε that the dial marks, in the view's unit; None = `DEFAULT_EPSILON` in σ, no mark otherwise.
         null_cost: price of having no partner; adds the null row and column to every picture.
         optimum: exact ⟨C, P⟩, or a lower and an upper end for it; None takes the bracket that the duality gives.
         projection: coordinates of both clouds; `shared_projection(source, target)` if None.
@@ -117,6 +136,10 @@ def build(
         raise ValueError("epsilons: expected a falling grid, got one that rises or repeats")
     if epsilon_unit not in ("scale", "absolute"):
         raise ValueError(f'epsilon_unit: expected "scale" or "absolute", got {epsilon_unit!r}')
+    if recommended is None and epsilon_unit == "scale":
+        recommended = DEFAULT_EPSILON
+    if recommended is not None and not (np.isfinite(recommended) and recommended > 0):
+        raise ValueError(f"recommended: expected a finite number > 0 or None, got {recommended}")
     if null_cost is not None and not np.isfinite(null_cost):
         raise ValueError(f"null_cost: expected a finite number or None, got {null_cost}")
     columns = m + (null_cost is not None)
@@ -171,6 +194,8 @@ def build(
         "unit_name": "σ" if epsilon_unit == "scale" else "",
         "cost_scale": float(cost_scale),
         "epsilons": grid.tolist(),
+        "recommended": recommended,
+        "opening_level": opening_level(source, target),
         "statuses": list(statuses) if statuses is not None else None,
         "null_cost": null_cost,
         "optimum": list(map(float, bracket)) if bracket else None,
@@ -232,7 +257,8 @@ def from_path(
     Args:
         path: a solved path, for example of `sinkviz.epsilon_path`.
         base: the measures as they were embedded, where the path was solved for other weights (`chosen_weights`).
-        **options: `null_cost`, `settings`, `revision`, `facts`, `optimum`, `projection`, `epsilon_unit` of `build`.
+        **options: `null_cost`, `settings`, `revision`, `facts`, `optimum`, `projection`, `epsilon_unit`,
+            `recommended` of `build`.
     """
     source, target = base or (path.source, path.target)
     solved = None if base is None else (path.source.weights, path.target.weights)
@@ -255,7 +281,7 @@ def from_coupling(coupling: Coupling, **options: Any) -> bytes:
 
     Args:
         coupling: a coupling of any mechanism; shown coarser, the view opens at that unit.
-        **options: `settings`, `facts`, `optimum`, `projection`, `epsilon_unit` of `build`.
+        **options: `settings`, `facts`, `optimum`, `projection`, `epsilon_unit`, `recommended` of `build`.
 
     The settings start at the coupling's mechanism: softmax at half-step ½, relaxed columns at its ρ, an exact plan
     at the smallest ε of the grid.

@@ -9,6 +9,7 @@ import pytest
 
 from sinkviz.coupling import Coupling
 from sinkviz.measure import Measure
+from sinkviz.pipeline import DEFAULT_EPSILON
 from sinkviz.view import payload as view_payload
 from sinkviz.view.payload import build, from_coupling, read_arrays, read_header, utf16_spans, with_settings
 
@@ -45,6 +46,16 @@ def test_spans_are_counted_in_utf16_units() -> None:
     raw = text.encode("utf-16-le")
     for (start, end), (left, right) in zip(spans, units.tolist(), strict=True):
         assert raw[2 * left : 2 * right].decode("utf-16-le") == text[start:end]
+
+
+def test_the_dial_marks_the_default_in_scales_and_only_what_is_given_otherwise() -> None:
+    pair = measures()
+    assert read_header(build(*pair, **options()))["recommended"] == DEFAULT_EPSILON
+    assert read_header(build(*pair, **options(epsilon_unit="absolute")))["recommended"] is None
+    assert read_header(build(*pair, **options(epsilon_unit="absolute", recommended=0.1)))["recommended"] == 0.1
+    for wrong in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="recommended"):
+            build(*pair, **options(recommended=wrong))
 
 
 def test_keys_name_texts_and_problem_but_not_settings() -> None:

@@ -32,7 +32,11 @@ class Dial {
     this.unit = h("span", { class: "muted" });
     this.left.append(this.unit);
     this.right = h("span", { class: "dial-right muted" });
-    this.node = h("div", { class: "dial" }, [h("div", { class: "dial-text" }, [this.left, this.right]), this.range]);
+    // A mark that can be clicked: the value that is recommended, where there is one.
+    this.mark = h("button", { type: "button", class: "mark", hidden: true, onclick: () => this.take(this.marked, true) });
+    this.marked = /** @type {any} */ (null);
+    this.share = -1;
+    this.node = h("div", { class: "dial" }, [h("div", { class: "dial-text" }, [this.left, this.right]), this.range, this.mark]);
     this.value = /** @type {any} */ (null);
     this.range.oninput = () => this.take(options.read(Number(this.range.value)), false);
     this.range.onchange = () => this.take(options.read(Number(this.range.value)), true);
@@ -84,6 +88,21 @@ class Dial {
     const text = this.options.write(value);
     if (this.field.value !== text && (this.field.getRootNode()).activeElement !== this.field) this.field.value = text;
     this.field.classList.remove("wrong");
+  }
+
+  /** Mark a value under the track; null takes the mark away. @param {any} value */
+  recommend(value) {
+    const share = value === null ? 0 : this.options.place(value) / TRACK;
+    // Called in every frame of a drag: an equal write still costs a layout.
+    if (value === this.marked && share === this.share) return;
+    this.marked = value;
+    this.share = share;
+    this.mark.hidden = value === null;
+    if (value === null) return;
+    // The middle of the thumb, 16 pixels wide, does not reach the ends of the track.
+    this.mark.style.setProperty("--at", `calc(8px + (100% - 16px) * ${share.toFixed(4)})`);
+    this.mark.style.setProperty("--shift", `${(-100 * share).toFixed(2)}%`);
+    setText(this.mark, `${this.options.write(value)} recommended`);
   }
 
   /** The value in words, for a screen reader. */
@@ -175,6 +194,13 @@ export class Dials {
     return [grid[grid.length - 1] / model.unit, grid[0] / model.unit];
   }
 
+  /** @returns {number | null} the ε that the payload recommends, where the dial reaches it */
+  recommended() {
+    const value = this.view.model?.payload.header.recommended ?? null;
+    const [low, high] = this.epsilonRange();
+    return value !== null && value >= low && value <= high ? value : null;
+  }
+
   /** @param {number} t */
   epsilonAt(t) {
     const [low, high] = this.epsilonRange();
@@ -215,6 +241,7 @@ export class Dials {
     const { settings } = this.view;
     this.epsilon.show(settings.epsilon);
     setText(this.epsilon.unit, this.view.model.payload.header.unit_name === "σ" ? "σ(cost)" : "absolute");
+    this.epsilon.recommend(this.recommended());
     this.steps.show(settings.steps);
     this.relaxation.show(settings.relaxation);
     this.modes.show(settings.mode);
@@ -301,7 +328,7 @@ export function nextStep(value, step) {
 }
 
 const WHY = [
-  "ε weighs the entropy in min ⟨C, P⟩ + ε KL(P ‖ a⊗b): large ε spreads the mass, small ε sharpens it. It is given in σ, the standard deviation of the double-centred cost, because a balanced plan depends on the cost only through that.",
+  "ε weighs the entropy in min ⟨C, P⟩ + ε KL(P ‖ a⊗b): large ε spreads the mass, small ε sharpens it. It is given in σ, the standard deviation of the double-centred cost, because a balanced plan depends on the cost only through that. The mark under the dial is the ε recommended to start from: most words then have two or three partners (for a trained model, the ε it was trained with).",
   "Effective partners: exp of the entropy of a row, averaged over the mass. Share of the optimum: (independent cost − ⟨C, P⟩) / (independent cost − least possible cost).",
   "Half-steps: ½ makes the rows exact, which is softmax attention; 1 the columns, 1½ the rows again, and so on to Sinkhorn's limit. Relaxed columns: their error is weighed by ρ instead, from 0 (softmax) to ∞ (Sinkhorn).",
 ];

@@ -79,11 +79,7 @@ export class Model {
 
   /** @returns {string} the level to open at: short texts by word, long ones by sentence */
   get openingLevel() {
-    const levels = this.allowedLevels;
-    const words = Math.max(this.payload.source.wordSpans.length, this.payload.target.wordSpans.length) / 2;
-    const sentences = Math.min(this.payload.source.sentenceSpans.length, this.payload.target.sentenceSpans.length) / 2;
-    if (words > 600 && sentences > 1) return "sentence";
-    return levels.includes("word") ? "word" : levels[0];
+    return this.payload.header.opening_level;
   }
 
   /**

@@ -94,6 +94,29 @@ def test_epsilon_by_keyboard_and_by_typing(show: Show, fish: Problem) -> None:
     assert page.evaluate("view.settings.epsilon") == pytest.approx(0.05)
 
 
+def test_the_recommended_epsilon_is_marked_where_the_thumb_stands_and_one_click_away(show: Show, fish: Problem) -> None:
+    page = show(fish.blob)
+    mark = page.get_by_role("button", name="0.35 recommended")
+    assert mark.is_visible()
+    dial(page, "Epsilon").focus()
+    page.keyboard.press("Home")
+    assert page.evaluate("view.settings.epsilon") == pytest.approx(0.01)
+    mark.click()
+    rest(page)
+    assert page.evaluate("view.settings.epsilon") == pytest.approx(0.35)
+    assert plan(page) == pytest.approx(expected(fish, 0.35).plan, abs=1e-5)
+    # A press on the track right above the tick sets the same ε, to a pixel.
+    tick = page.evaluate(
+        """() => { const mark = document.querySelector('.sinkviz .mark'); const box = mark.getBoundingClientRect();
+        return box.left + parseFloat(getComputedStyle(mark, '::before').left) + 1; }"""
+    )
+    box = dial(page, "Epsilon").bounding_box()
+    page.mouse.click(tick, box["y"] + box["height"] / 2)
+    rest(page)
+    pixel = (10 / 0.01) ** (1 / box["width"])
+    assert 0.35 / pixel**2 < page.evaluate("view.settings.epsilon") < 0.35 * pixel**2
+
+
 def test_half_steps_walk_from_attention_to_the_coupling(show: Show, fish: Problem) -> None:
     page = show(fish.blob)
     field = page.get_by_role("textbox", name=re.compile("Half-steps"))
