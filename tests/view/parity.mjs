@@ -50,8 +50,15 @@ const tasks = {
     const out = new Float64Array(plan.problem.m);
     interpolate(Float64Array.from(epsilons), (k) => potentials[k], epsilon, out);
     plan.evaluate(epsilon, out);
+    // From attention's plan at the same ε, as while a dial moves: the same numbers.
+    const attention = new Plan(plan.problem);
+    attention.evaluate(epsilon, new Float64Array(plan.problem.m));
+    const scaled = new Plan(plan.problem);
+    scaled.evaluateFrom(attention, out);
+    const apart = (x, y) => x.reduce((most, v, k) => Math.max(most, Math.abs(v - y[k])), 0);
+    const fromAttention = { mass: apart(scaled.mass, plan.mass), f: apart(scaled.f, plan.f) / epsilon, received: apart(scaled.received, plan.received) };
     plan.sweep(2);
-    return { plan: matrix(plan), columnError: plan.columnError(), rowError: plan.rowError() };
+    return { plan: matrix(plan), columnError: plan.columnError(), rowError: plan.rowError(), fromAttention };
   },
   path({ epsilons, ...given }) {
     const work = problem(given);

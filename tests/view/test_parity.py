@@ -161,6 +161,18 @@ def test_the_dial_between_grid_points_tells_its_error(name: str) -> None:
         assert answer["columnError"] == pytest.approx(np.abs(found.sum(axis=0) - problem["b"]).sum(), abs=1e-12)
         assert answer["columnError"] < 2e-3
         assert np.abs(found - right).max() < 1e-3
+        assert max(answer["fromAttention"].values()) < 1e-9
+
+
+@pytest.mark.parametrize("spread", [1.0, 350.0, 3000.0])
+def test_a_plan_made_from_another_one_is_right_where_that_one_underflows(spread: float) -> None:
+    problem = text_like(6, 8, 3)
+    cost = problem["cost"].copy()
+    cost[2, :] += np.linspace(0, 2 * spread, 8)
+    potential = np.linspace(0, spread, 8)
+    given = {**plain({**problem, "cost": cost}), "epsilons": [1.0], "potentials": [potential.tolist()], "epsilon": 1.0}
+    (answer,) = run([{"task": "dial", **given}])
+    assert max(answer["fromAttention"].values()) < 1e-9
 
 
 def test_the_browser_solves_a_whole_path_by_itself() -> None:

@@ -87,7 +87,7 @@ class Dial {
     this.range.style.setProperty("--at", `${Number(position) / 10}%`);
     const text = this.options.write(value);
     if (this.field.value !== text && (this.field.getRootNode()).activeElement !== this.field) this.field.value = text;
-    this.field.classList.remove("wrong");
+    if (this.field.className !== "number") this.field.className = "number";
   }
 
   /** Mark a value under the track; null takes the mark away. @param {any} value */

@@ -174,7 +174,8 @@ export class Model {
         this.status = { kind: "pending", residual: NaN, shown: null };
         return false;
       }
-      left.evaluate(epsilon, this.potential);
+      if (this.right.epsilon === epsilon) left.evaluateFrom(this.right, this.potential);
+      else left.evaluate(epsilon, this.potential);
       left.sweep(1);
       if (left.columnError() > 1e-5) left.sweep(1);
       const residual = left.columnError();

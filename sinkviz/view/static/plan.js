@@ -98,6 +98,57 @@ export class Plan {
   }
 
   /**
+   * Set the plan whose rows are exact for this g from the one of another g at the same ε: its columns are multiplied
+   * by e^((g − g')/ε) and its rows made exact again, without an exponential for each pair.
+   * @param {Plan} other
+   * @param {ArrayLike<number>} g
+   */
+  evaluateFrom(other, g) {
+    const { n, m, a, b } = this.problem;
+    const { mass, f, received, scale } = this;
+    const { epsilon } = other;
+    let low = Infinity;
+    let high = -Infinity;
+    for (let j = 0; j < m; j++) {
+      const exponent = (g[j] - other.g[j]) / epsilon;
+      scale[j] = exponent;
+      if (!(b[j] > 0)) continue;
+      if (exponent < low) low = exponent;
+      if (exponent > high) high = exponent;
+    }
+    // What underflowed in the other plan may count in this one where the columns are far apart; and a row without
+    // weight keeps no trace of its potential there.
+    if (!(high - low < 400) || a.includes(0)) {
+      this.evaluate(epsilon, g);
+      return;
+    }
+    this.epsilon = epsilon;
+    this.g.set(g);
+    for (let j = 0; j < m; j++) scale[j] = b[j] > 0 ? Math.exp(scale[j] - high) : 0;
+    received.fill(0);
+    for (let i = 0; i < n; i++) {
+      const base = i * m;
+      let sum = 0;
+      for (let j = 0; j < m; j++) {
+        const value = other.mass[base + j] * scale[j];
+        mass[base + j] = value;
+        sum += value;
+      }
+      if (!(sum > 1e-200)) {
+        this.evaluate(epsilon, g);
+        return;
+      }
+      const factor = a[i] / sum;
+      f[i] = other.f[i] + epsilon * (Math.log(factor) - high);
+      for (let j = 0; j < m; j++) {
+        const value = mass[base + j] * factor;
+        mass[base + j] = value;
+        received[j] += value;
+      }
+    }
+  }
+
+  /**
    * Write exp(g_j/ε + log b_j − C_ij/ε + shift) into row i.
    * @param {number} i
    * @param {number} inverse 1/ε

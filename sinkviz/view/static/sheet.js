@@ -366,16 +366,17 @@ export function strongest(mass, share, limit, hint) {
   if (!(top > 0) || !(total > 0)) return { pairs: new Int32Array(0), mass: 0, needed: 0, total: 0 };
   const goal = share * total * (1 - 1e-12);
   let floor = hint ? hint.floor : 1;
+  if (candidates.length < mass.length) candidates = new Int32Array(mass.length);
   for (;;) {
     let count = 0;
     let sum = 0;
+    // Without a branch, which would be guessed wrong at every other pair: each is written, and counted if it is large.
+    const below = floor - 1;
     for (let k = 0; k < mass.length; k++) {
-      if (bits[2 * k + HIGH_HALF] >= floor) {
-        if (count === candidates.length) grow();
-        candidates[count++] = k;
-        sum += mass[k];
-      }
+      candidates[count] = k;
+      count += (below - bits[2 * k + HIGH_HALF]) >>> 31;
     }
+    for (let c = 0; c < count; c++) sum += mass[candidates[c]];
     if (sum >= goal || floor <= 1) return cut(mass, bits, count, { goal, total, limit, top, hint });
     // Four octaves further down; in the end everything that is not 0.
     floor = Math.max(1, floor - (4 << 20));
@@ -384,11 +385,7 @@ export function strongest(mass, share, limit, hint) {
 }
 
 let candidates = new Int32Array(4096);
-function grow() {
-  const wider = new Int32Array(candidates.length * 2);
-  wider.set(candidates);
-  candidates = wider;
-}
+let keys = new Float64Array(4096);
 
 /**
  * @param {ArrayLike<number>} mass
@@ -423,12 +420,42 @@ function cut(mass, bits, count, { goal, total, limit, top, hint }) {
   if (hint) hint.floor = bin > BINS ? 1 : Math.max(1, (high - bin - 16) << 15);
   if (edge < 0) edge = bin - 1;
   const floor = edge >= BINS ? 1 : (high - edge) << 15;
-  const found = [];
-  for (let c = 0; c < count; c++) if (bits[2 * candidates[c] + HIGH_HALF] >= floor) found.push(candidates[c]);
-  found.sort((p, q) => mass[q] - mass[p] || p - q);
+  const found = sorted(mass, bits, count, floor);
   let drawn = 0;
   let kept = 0;
   while (kept < found.length && kept < limit && drawn < goal) drawn += mass[found[kept++]];
   // Where the share asks for more than the limit, the histogram says how many (exact up to its last bin).
-  return { pairs: Int32Array.from(found.slice(0, kept)), mass: drawn, needed: drawn < goal ? needed : kept, total };
+  return { pairs: found.slice(0, kept), mass: drawn, needed: drawn < goal ? needed : kept, total };
+}
+
+/** More than a matrix of two texts has pairs; times the leading bits of a number up to 2 it is exact. */
+const PLACES = 2 ** 23;
+
+/**
+ * The candidates from `floor` on, strongest first, equal ones in the order of the matrix.
+ * @param {ArrayLike<number>} mass
+ * @param {Uint32Array} bits
+ * @param {number} count
+ * @param {number} floor
+ * @returns {Int32Array}
+ */
+function sorted(mass, bits, count, floor) {
+  if (keys.length < count) keys = new Float64Array(candidates.length);
+  let size = 0;
+  // Leading bits and place among the candidates as one number, sorted without a comparison in JavaScript.
+  for (let c = 0; c < count; c++) {
+    const high = bits[2 * candidates[c] + HIGH_HALF];
+    if (high >= floor) keys[size++] = c - high * PLACES;
+  }
+  const range = keys.subarray(0, size).sort();
+  const found = new Int32Array(size);
+  for (let c = 0; c < size; c++) found[c] = candidates[range[c] - Math.floor(range[c] / PLACES) * PLACES];
+  // The other bits move a pair by a place or two.
+  for (let c = 1; c < size; c++) {
+    const pair = found[c];
+    let at = c;
+    while (at > 0 && mass[found[at - 1]] < mass[pair]) found[at] = found[--at];
+    found[at] = pair;
+  }
+  return found;
 }
