@@ -187,7 +187,8 @@ export class Clouds {
     }
     buckets.forEach((numbers, b) => {
       const strength = (b + 0.5) / 5;
-      pen.strokes(numbers, colours.source, 0.7 + 2.6 * strength, (0.25 + 0.45 * strength) * (focused ? 0.3 : 1));
+      const width = 0.7 + 2.6 * strength;
+      pen.strokes(numbers, colours.source, width < 1.6 ? 1 : width, (0.25 + 0.45 * strength) * (focused ? 0.3 : 1));
     });
     if (view.model.partial) {
       // Mass without a partner: a grey halo, as wide as its share of the weight.

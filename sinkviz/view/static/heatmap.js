@@ -341,7 +341,9 @@ export class Heatmap {
       const pin = view.pinned.row(i);
       const colour = pin >= 0 ? view.theme.pin(pin) : colours.text;
       pen.rect(Math.min(px, middle), y - 0.5, Math.abs(px - middle), 1, colour, 0.5);
-      if (cell > 5) pen.disc(px, y, Math.min(2.5, cell / 3), colour, undefined, 0.8);
+      // Many small marks are squares: a disc is a path, which costs more than all else in this edge.
+      if (cell > 12) pen.disc(px, y, 2.5, colour, undefined, 0.8);
+      else if (cell > 5) pen.rect(px - 1.5, y - 1.5, 3, 3, colour, 0.8);
     }
   }
 

@@ -291,7 +291,9 @@ export class Lines {
     const dim = focused ? 0.22 : 1;
     buckets.forEach((numbers, b) => {
       const strength = (b + 0.5) / BUCKETS;
-      pen.strokes(numbers, colours.source, Math.max(0.7, widest * strength), (0.28 + 0.5 * strength) * dim, { curved: true });
+      // One pixel is what a rasteriser draws several times faster than any other width; opacity tells thin lines apart.
+      const width = widest * strength;
+      pen.strokes(numbers, colours.source, width < 1.35 ? 1 : width, (0.28 + 0.5 * strength) * dim, { curved: true });
     });
     if (view.model.partial) this.paintNone(pen, widest, top, dim);
     // A pinned pair is drawn however thin it is.

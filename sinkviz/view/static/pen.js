@@ -71,6 +71,7 @@ export class CanvasPen {
    */
   strokes(numbers, stroke, width, alpha, { curved = false, dash = [] } = {}) {
     if (!numbers.length) return;
+    if (dash.length === 2 && !curved && numbers[1] === numbers[3]) return this.dashes(numbers, stroke, width, alpha, dash);
     const c = this.context;
     if (this.alpha !== alpha) c.globalAlpha = this.alpha = alpha;
     c.strokeStyle = stroke;
@@ -90,6 +91,21 @@ export class CanvasPen {
     }
     c.stroke();
     c.setLineDash([]);
+  }
+
+  /**
+   * Level dashed lines as rectangles: a dashed path is many times dearer, and these are drawn in every frame.
+   * @param {number[]} numbers
+   * @param {string} fill
+   * @param {number} width
+   * @param {number} alpha
+   * @param {number[]} dash drawn, left out
+   */
+  dashes(numbers, fill, width, alpha, [drawn, left]) {
+    for (let k = 0; k < numbers.length; k += 4) {
+      const end = numbers[k + 2];
+      for (let x = numbers[k]; x < end; x += drawn + left) this.rect(x, numbers[k + 1] - width / 2, Math.min(drawn, end - x), width, fill, alpha);
+    }
   }
 
   /**
