@@ -21,7 +21,7 @@ from sinkviz.embedding import (
 from sinkviz.measure import UNITS, Measure
 from sinkviz.resources import asset_path
 from sinkviz.text import MAX_CHARACTERS, word_spans
-from sinkviz.ui import live, session, state
+from sinkviz.ui import live, long, session, state
 from sinkviz.ui.cache import RecentlyUsed
 from sinkviz.ui.link import pack
 from sinkviz.ui.memory import SOURCE, TARGET, remember
@@ -29,7 +29,7 @@ from sinkviz.ui.state import Control, choice, number
 from sinkviz.ui.words import count, plain, say
 
 MAXIMUM_PAIRS = 4_000_000
-"""Pairs of atoms that are solved on a page: about 2,000 × 2,000, some hundred megabytes for a moment."""
+"""Pairs of atoms that the live view is solved on, about 2,000 × 2,000; more are solved beside the page."""
 
 BASELINES = {
     "pasted": "Target as pasted",
@@ -95,6 +95,9 @@ def page() -> None:
             st.warning("This is the last picture that could be drawn; it does not belong to the texts above.")
     shown = st.session_state.get("last_good")
     if shown is None:
+        state.write_url(CONTROLS, _link_parameter())
+    elif len(shown[0]) * len(shown[1]) > MAXIMUM_PAIRS:
+        long.section(*shown)
         state.write_url(CONTROLS, _link_parameter())
     else:
         _explore(shown)
@@ -372,13 +375,6 @@ def _measure_both(source: str, target: str, spots: dict[str, Any]) -> tuple[Meas
         spot.caption(_size_line(measure))
         found.append(measure)
     if len(found) < 2:
-        return None
-    pairs = len(found[0]) * len(found[1])
-    if pairs > MAXIMUM_PAIRS:
-        st.error(
-            f"{len(found[0]):,} × {len(found[1]):,} {now['unit']}s are more than {MAXIMUM_PAIRS:,} pairs, the most "
-            "that this page solves on. Choose words or sentences under *Solved on*, or shorten the texts."
-        )
         return None
     return found[0], found[1]
 

@@ -251,7 +251,7 @@ def _space(coupling: Coupling, attention: Coupling) -> None:
     from sinkviz.projection import shared_projection
 
     projection = shared_projection(coupling.source, coupling.target, 3)
-    _pair(figures.clouds, coupling, attention, projection=projection)
+    pictures(figures.clouds, coupling, attention, projection=projection)
 
 
 def _figures(path: Any, coupling: Coupling, attention: Coupling) -> None:
@@ -260,27 +260,30 @@ def _figures(path: Any, coupling: Coupling, attention: Coupling) -> None:
 
     st.caption("The same pictures as Plotly figures, as `sinkviz.figures` draws them in a notebook.")
     colour = state.view()["colour"]
-    _pair(figures.lines, coupling, attention, share=state.view()["share"])
+    pictures(figures.lines, coupling, attention, share=state.view()["share"])
     if colour == "difference":
         _chart(figures.difference_heatmap(coupling, attention, theme=_theme()), "difference")
     else:
-        _pair(figures.heatmap, coupling, attention, colour=colour)
-    _pair(figures.received, coupling, attention)
-    _pair(figures.clouds, coupling, attention, projection=shared_projection(coupling.source, coupling.target))
+        pictures(figures.heatmap, coupling, attention, colour=colour)
+    pictures(figures.received, coupling, attention)
+    pictures(figures.clouds, coupling, attention, projection=shared_projection(coupling.source, coupling.target))
     _chart(
         figures.epsilon_curves([path[k] for k in range(len(path))], mark=state.view()["epsilon"], theme=_theme()),
         "curves",
     )
 
 
-def _pair(draw: Callable[..., Any], coupling: Coupling, attention: Coupling, **options: Any) -> None:
+def pictures(
+    draw: Callable[..., Any], coupling: Coupling, attention: Coupling, prefix: str = "", **options: Any
+) -> None:
+    """Draw one kind of figure of coupling and attention, side by side on one scale."""
     from sinkviz.figures import side_by_side
 
     drawn = side_by_side(draw, coupling, attention, theme=_theme(), **options)
     for column, name, figure in zip(st.columns(2), ("Coupling", "Attention"), drawn, strict=True):
         with column:
             st.caption(name)
-            _chart(figure, f"{draw.__name__}_{name}")
+            _chart(figure, f"{prefix}{draw.__name__}_{name}")
 
 
 def _chart(figure: Any, key: str) -> None:

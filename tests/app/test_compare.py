@@ -155,13 +155,63 @@ def test_bad_input_gets_a_message_and_keeps_the_picture(app: AppTest, text: str,
     assert app.text_area(key="source").value == text
 
 
-def test_too_many_pairs_say_what_to_do(app: AppTest) -> None:
-    long = "one two three four five six. " * 400
-    type_texts(app, long, long)
-    assert "more than 4,000,000 pairs" in messages(app)
+LONG = "The harbour wakes before the town does. Lamps are lit on the quay, and a kettle is passed round. " * 110
+
+
+def finish_long_job(app: AppTest) -> None:
+    job = app.session_state["job_long"]
+    job.join(120)
+    assert job.status == "done", job.error
+    check(app.run())
+
+
+def test_long_texts_are_solved_beside_the_page_and_shown_by_sentence(app: AppTest) -> None:
+    type_texts(app, LONG, LONG)
+    said = messages(app)
+    assert "million pairs are more than the live view can hold" in said
+    assert "MB" in said
+    assert app.text_area(key="source").value == LONG
+    check(app.button(key="long_solve").click().run())
+    finish_long_job(app)
+    found = app.session_state["job_long"].result
+    assert found.converged
+    assert found.sentence_plan.shape == (220, 220)
+    assert messages(app) == said
+    (table,) = [frame.value for frame in app.dataframe if "source sentence" in frame.value]
+    assert table["mass, %"].is_monotonic_decreasing
+    # Another ε: the old picture stays, and is marked as old.
+    app.select_slider(key="long_epsilon").set_value(1.0)
+    check(app.run())
+    assert "earlier texts or another ε" in messages(app)
+    # Words or sentences under "Solved on" bring the live view back.
     app.segmented_control(key="unit").set_value("sentence")
     check(app.run())
     assert "pairs" not in messages(app)
+    assert header(app)["source"]["atoms"] == "sentence"
+
+
+def test_a_long_solve_can_be_stopped_and_a_failed_one_is_said(app: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sinkviz import long
+
+    type_texts(app, LONG, LONG)
+    app.select_slider(key="long_epsilon").set_value(0.1)
+    monkeypatch.setattr(long, "MEMORY", 1)
+    monkeypatch.setattr("sinkviz.ui.long.couple_long", lambda *a, **k: long.couple_long(*a, **{**k, "memory": 1}))
+    check(app.button(key="long_solve").click().run())
+    app.session_state["job_long"].stop()
+    app.session_state["job_long"].join(60)
+    check(app.run())
+    assert "was stopped" in messages(app)
+
+    def failing(*arguments: object, **options: object) -> None:
+        raise ValueError("expected **more**, got $less$")
+
+    monkeypatch.setattr("sinkviz.ui.long.couple_long", failing)
+    check(app.button(key="long_solve").click().run())
+    app.session_state["job_long"].join(60)
+    check(app.run())
+    assert "The solve failed" in messages(app)
+    assert "\\$less" in messages(app) or "&#36;less" in messages(app)
 
 
 def test_one_token_against_many_is_a_picture_like_any_other(app: AppTest) -> None:

@@ -263,3 +263,24 @@ def test_back_and_forward_move_through_settings(page: Any) -> None:
     settled(page, "Words")
     page.go_forward()
     settled(page, "Tokens")
+
+
+def test_a_pair_of_sentences_of_a_long_text_opens_into_its_words(page: Any) -> None:
+    wait_drawn(page)
+    lines = [f"Ship number {k} brought fish and salt to the harbour before the storm closed it." for k in range(160)]
+    type_text(page, "Source text", " ".join(lines))
+    type_text(page, "Target text", " ".join(f"{line} Then it left." for line in reversed(lines)))
+    solve = page.get_by_role("button", name="Solve", exact=True)
+    solve.wait_for(timeout=60_000)
+    page.get_by_text("million pairs are more than").wait_for()
+    solve.click()
+    page.get_by_text("Choose one to open its words").wait_for(timeout=120_000)
+    heatmaps = page.locator(".js-plotly-plot")
+    page.wait_for_function("() => document.querySelectorAll('.js-plotly-plot').length >= 2")
+    before = heatmaps.count()
+    table = page.get_by_test_id("stDataFrame").last
+    table.scroll_into_view_if_needed()
+    box = table.bounding_box()
+    page.mouse.click(box["x"] + 14, box["y"] + 36 + 17)
+    page.get_by_text("A block of the whole plan, exactly").wait_for(timeout=30_000)
+    page.wait_for_function("(least) => document.querySelectorAll('.js-plotly-plot').length >= least", arg=before + 2)
