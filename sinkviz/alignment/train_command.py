@@ -42,6 +42,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--cross-validate", type=int, metavar="FOLDS", help="report on held-out folds, write no model")
     parser.add_argument("--seeds", default="0", metavar="NUMBERS", help="seeds of the cross-validation (default: 0)")
+    parser.add_argument(
+        "--data-name", metavar="TEXT", help="what the checkpoint calls the data (default: the file's name)"
+    )
+    parser.add_argument("--data-licence", metavar="TEXT", help="the data's licence, stated in the checkpoint")
     parser.add_argument("--title", default="Word alignment", help="what pages call the model")
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="the checkpoint, safetensors; or JSON with --cross-validate"
@@ -119,7 +123,11 @@ def _run(args: argparse.Namespace) -> int:
             "command": _command(args, model, layer),
             "task": "word alignment",
             "embedding": {"model": model, "layer": layer, "unit": "word"},
-            "data": {"name": gold.name, "pairs": len(gold), "licence": gold.licence},
+            "data": {
+                "name": args.data_name or gold.name,
+                "pairs": len(gold),
+                "licence": args.data_licence or gold.licence,
+            },
             "training": asdict(config),
             "chosen": {"learning_rate": trained.learning_rate, "epoch": trained.epoch},
             "null_cost": float(trained.head.null_cost.detach()),
@@ -140,6 +148,9 @@ def _command(args: argparse.Namespace, model: str, layer: int) -> str:
     for name in ("width", "layers", "epochs", "rates"):
         if getattr(args, name) is not None:
             words += [f"--{name}", str(getattr(args, name))]
+    for name in ("data_name", "data_licence"):
+        if getattr(args, name) is not None:
+            words += [f"--{name.replace('_', '-')}", getattr(args, name)]
     words += ["--seed", str(args.seed), "--title", args.title, "--out", args.out.name]
     return shlex.join(words)
 
