@@ -12,7 +12,7 @@ import streamlit as st
 
 from sinkviz.coupling import Coupling, Mechanism, cost_unit
 from sinkviz.measure import Measure
-from sinkviz.ui import session, state
+from sinkviz.ui import printed, session, state
 from sinkviz.ui.words import plain
 from sinkviz.view.bundle import component_javascript
 
@@ -271,6 +271,7 @@ def _figures(path: Any, coupling: Coupling, attention: Coupling) -> None:
         figures.epsilon_curves([path[k] for k in range(len(path))], mark=state.view()["epsilon"], theme=_theme()),
         "curves",
     )
+    printed.section(coupling, attention, key="figures", share=state.view()["share"])
 
 
 def pictures(

@@ -8,7 +8,7 @@ import streamlit as st
 
 from sinkviz.long import LongCoupling, couple_long, foresee
 from sinkviz.measure import Measure
-from sinkviz.ui import jobs
+from sinkviz.ui import jobs, printed
 from sinkviz.ui.words import plain
 
 EPSILONS = (0.1, 0.15, 0.2, 0.25, 0.35, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
@@ -144,3 +144,4 @@ def _pairs(found: LongCoupling, coupling: Any, attention: Any) -> None:
     )
     opened = found.pair(link.source_index, link.target_index)
     pictures(figures.heatmap, *opened, prefix="long_pair")
+    printed.section(*opened, key="long_pair")

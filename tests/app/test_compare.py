@@ -347,3 +347,24 @@ def test_two_runs_are_compared(app: AppTest) -> None:
     moved = next(markdown.value for markdown in app.markdown if "of the mass moved" in markdown.value)
     assert not moved.startswith("**0 %**")
     assert len(app.dataframe) == 2
+
+
+def test_figures_for_print_are_made_when_they_are_asked_for(app: AppTest) -> None:
+    app.segmented_control(key="below").set_value("figures")
+    check(app.run())
+    assert not app.get("download_button")
+    (make,) = [button for button in app.button if button.label == "Make the file"]
+    check(make.click().run())
+    (file,) = app.get("download_button")
+    assert "sinkviz.pdf" in file.proto.label
+    app.multiselect[0].set_value([])
+    (make,) = [button for button in app.button if button.label == "Make the file"]
+    check(make.click().run())
+    assert "at least one picture" in messages(app)
+    assert not app.get("download_button")
+    app.multiselect[0].set_value(["heatmap"])
+    next(field for field in app.number_input if field.label == "Letters, pt").set_value(72.0)
+    next(field for field in app.number_input if field.label == "Width, mm").set_value(20.0)
+    (make,) = [button for button in app.button if button.label == "Make the file"]
+    check(make.click().run())
+    assert "no room" in messages(app)

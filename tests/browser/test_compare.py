@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -284,3 +285,22 @@ def test_a_pair_of_sentences_of_a_long_text_opens_into_its_words(page: Any) -> N
     page.mouse.click(box["x"] + 14, box["y"] + 36 + 17)
     page.get_by_text("A block of the whole plan, exactly").wait_for(timeout=30_000)
     page.wait_for_function("(least) => document.querySelectorAll('.js-plotly-plot').length >= least", arg=before + 2)
+
+
+@pytest.mark.parametrize(("kind", "start"), [("PDF", b"%PDF-"), ("PNG", b"\x89PNG"), ("SVG", b"<?xml")])
+def test_a_figure_for_print_is_downloaded(page: Any, kind: str, start: bytes) -> None:
+    wait_drawn(page)
+    page.get_by_text("Figures to keep", exact=True).click()
+    make = page.get_by_role("button", name="Make the file")
+    make.wait_for(timeout=30_000)
+    if kind != "PDF":
+        page.get_by_label("Format", exact=True).click()
+        page.get_by_role("option", name=kind, exact=True).click()
+    make.click()
+    download = page.get_by_role("button", name=f"Download sinkviz.{kind.lower()}")
+    download.wait_for(timeout=60_000)
+    with page.expect_download() as saved:
+        download.click()
+    data = Path(saved.value.path()).read_bytes()
+    assert data.startswith(start)
+    assert len(data) > 5_000
