@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sinkviz.transport import single
-from sinkviz.transport.outcome import Outcome, solve
+from sinkviz.transport import single, small
+from sinkviz.transport.outcome import Outcome, is_small, solve
 from sinkviz.transport.problem import Problem, check_grid, prepare
 from sinkviz.transport.result import STATUSES, SinkhornResult
 from sinkviz.transport.single import CONVERGED, Homotopy, Kernel, centre
@@ -173,62 +173,78 @@ class _Walk:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         cost, a, b = problem.cost, problem.a, problem.b
-        self.homotopy: Homotopy | None = None
+        self.homotopy: Homotopy | small.Homotopy | None = None
         self.last: Outcome | None = None
         plain = min(cost.shape) > 1 and problem.high > problem.low
         if cost.is_cuda or not plain or problem.weightless or problem.forbidden:
             return
-        mass = float(a.sum())
-        if min(float(a.min()), float(b.min())) <= single.TINY[torch.float64] * mass:
+        if problem.least <= single.TINY[torch.float64]:
             return
-        b = b * (mass / float(b.sum()))
-        centred, self.offset_a, self.offset_b, self.range = centre(cost, a, b, problem.low, problem.high)
-        kernel = Kernel(centred, a, b, math.inf, math.inf)
-        self.homotopy = Homotopy(kernel, MAX_ITERATIONS, torch.zeros_like(a), torch.zeros_like(b))
+        mass = problem.mass_a
+        b = b * (mass / problem.mass_b)
+        zeros = torch.zeros_like(a), torch.zeros_like(b)
+        if is_small(cost, problem.low, problem.high, problem.least):
+            arrays = cost.numpy(), a.numpy(), b.numpy()
+            centred, offset_a, offset_b, self.range = small.centre(*arrays, mass)
+            self.offset_a, self.offset_b = torch.from_numpy(offset_a), torch.from_numpy(offset_b)
+            kernel = small.Kernel(centred, *arrays[1:], mass)
+            self.homotopy = small.Homotopy(kernel, MAX_ITERATIONS, *(x.numpy() for x in zeros))
+        else:
+            values, self.offset_a, self.offset_b, self.range = centre(cost, a, b, problem.low, problem.high)
+            self.homotopy = Homotopy(Kernel(values, a, b, math.inf, math.inf), MAX_ITERATIONS, *zeros)
 
     def solve(self, epsilon: float) -> Outcome:
-        homotopy, problem = self.homotopy, self.problem
+        homotopy = self.homotopy
         if homotopy is None:
             return self.cold(epsilon)
-        kernel = homotopy.kernel
-        kernel.iterations = 0
-        if math.isnan(homotopy.epsilon):
-            single.descend(homotopy, epsilon, problem.tolerance, self.range, False)
-            reached = homotopy.epsilon == epsilon
+        homotopy.kernel.iterations = 0
+        with np.errstate(all="ignore"):
+            if self.reach(homotopy, epsilon):
+                return self.outcome(homotopy.kernel)
+        outcome = self.cold(epsilon)
+        homotopy.before = None
+        f, g = outcome.f - self.offset_a, outcome.g - self.offset_b
+        if isinstance(homotopy, small.Homotopy):
+            homotopy.f, homotopy.g = f.numpy(), g.numpy()
         else:
-            reached = homotopy.solve_at(epsilon, problem.tolerance)
-            while not reached and not homotopy.exhausted and homotopy.epsilon > 1.05 * epsilon:
-                # The grid is too coarse here: go half the way first.
-                homotopy.before = None
-                half = math.sqrt(epsilon * homotopy.epsilon)
-                if not homotopy.solve_at(half, max(problem.tolerance, single.RUNG_TOLERANCE)):
-                    break
-                reached = homotopy.solve_at(epsilon, problem.tolerance)
-        if not reached:
-            outcome = self.cold(epsilon)
-            homotopy.before = None
-            homotopy.f, homotopy.g = outcome.f - self.offset_a, outcome.g - self.offset_b
-            homotopy.epsilon = epsilon
-            return outcome
-        return self.outcome(kernel)
+            homotopy.f, homotopy.g = f, g
+        homotopy.epsilon = epsilon
+        return outcome
 
-    def outcome(self, kernel: Kernel) -> Outcome:
+    def reach(self, homotopy: Homotopy | small.Homotopy, epsilon: float) -> bool:
+        tolerance = self.problem.tolerance
+        if math.isnan(homotopy.epsilon):
+            if isinstance(homotopy, small.Homotopy):
+                return homotopy.descend(epsilon, tolerance, self.range)
+            single.descend(homotopy, epsilon, tolerance, self.range, False)
+            return homotopy.epsilon == epsilon
+        reached = homotopy.solve_at(epsilon, tolerance)
+        while not reached and not homotopy.exhausted and homotopy.epsilon > 1.05 * epsilon:
+            # The grid is too coarse here: go half the way first.
+            homotopy.before = None
+            half = math.sqrt(epsilon * homotopy.epsilon)
+            if not homotopy.solve_at(half, max(tolerance, single.RUNG_TOLERANCE)):
+                break
+            reached = homotopy.solve_at(epsilon, tolerance)
+        return reached
+
+    def outcome(self, kernel: Kernel | small.Kernel) -> Outcome:
         """One column and one row update more, and the errors of that plan, from its scalings."""
         problem = self.problem
         kernel.update_columns()
         kernel.update_rows()
-        c = kernel.column_sums()
+        # torch's view of either kind of kernel.
+        c, rows, f, g = (torch.as_tensor(x) for x in (kernel.column_sums(), kernel.u * kernel.w, *kernel.potentials()))
         column_error = float(torch.linalg.vector_norm(c - problem.b, 1))
-        rows = kernel.u * kernel.w
         row_error = float(torch.linalg.vector_norm(rows - problem.a, 1))
-        f, g = kernel.potentials()
         f, g = f + self.offset_a, g + self.offset_b
-        shift = float(torch.dot(problem.b, g)) / float(problem.b.sum())
+        shift = float(torch.dot(problem.b, g)) / problem.mass_b
         residual = max(row_error, column_error) / kernel.mass
         code = CONVERGED if residual <= problem.tolerance else single.STALLED
         return Outcome(
-            kernel.k, f.add_(shift), g.sub_(shift), code, residual, row_error, column_error, 0.0, kernel.iterations
-        )
+            torch.as_tensor(kernel.k), f.add_(shift), g.sub_(shift), code, residual, row_error, column_error, 0.0,
+            kernel.iterations,
+        )  # fmt: skip
 
     def cold(self, epsilon: float) -> Outcome:
         problem = self.problem

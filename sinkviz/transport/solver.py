@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from sinkviz.transport.outcome import check_init, solve
@@ -68,8 +67,8 @@ def sinkhorn(
 
         outcome, plan, f, g = solve_differentiably(problem, start, max_iterations)
         return outcome.result(problem, plan, f, g)
-    with torch.no_grad():
-        outcome = solve(problem, start, max_iterations)
+    # Nothing asks for a gradient, so none is recorded in any mode.
+    outcome = solve(problem, start, max_iterations)
     return outcome.result(problem, outcome.plan, outcome.f, outcome.g)
 
 

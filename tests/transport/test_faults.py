@@ -220,12 +220,13 @@ def test_forbidden_pairs_in_relaxed_problems() -> None:
 
 
 def test_autograd_mode_is_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sinkviz.transport import single
+    from sinkviz.transport import single, small
 
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("inside")
 
     monkeypatch.setattr(single, "solve", fail)
+    monkeypatch.setattr(small, "solve", fail)
     for enabled in (True, False):
         with torch.set_grad_enabled(enabled):
             with pytest.raises(RuntimeError, match="inside"):
