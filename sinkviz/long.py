@@ -84,10 +84,10 @@ def foresee(source: Measure, target: Measure, *, epsilon: float = DEFAULT_EPSILO
     # Measured on two texts of 5,000 words: iterations grow as ε falls, those of a tiled solve more slowly.
     cold = max(1.0, DEFAULT_EPSILON / epsilon)
     if pairs * DENSE_BYTES <= memory:
-        return Plan(pairs, False, pairs * DENSE_BYTES, 2 + pairs * 2e-7 * cold**2)
+        return Plan(pairs, False, pairs * DENSE_BYTES, 2 + pairs * 4e-7 * cold**2)
     # A pass is a product of the points and an exponential for each pair.
     one = pairs * (source.dimension * 3.3e-11 + 3e-9)
-    return Plan(pairs, True, min(memory, TILE_BYTES), 100 * cold**0.55 * one)
+    return Plan(pairs, True, min(memory, TILE_BYTES), 130 * cold**0.6 * one)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,12 +19,14 @@ from sinkviz.approximation.steps import (
     RankStep,
     Recovery,
     Stability,
+    StoredFits,
     additive_distance,
     factor_cost,
     learn_factors,
     perturb_cost,
     random_changes,
     recover_plan,
+    stored_fits,
 )
 from sinkviz.approximation.systems import (
     SYSTEMS,
@@ -51,6 +53,7 @@ __all__ = [
     "Recovery",
     "Row",
     "Stability",
+    "StoredFits",
     "additive_distance",
     "coupling_distance",
     "coupling_system",
@@ -63,6 +66,7 @@ __all__ = [
     "preset",
     "random_changes",
     "recover_plan",
+    "stored_fits",
     "stored_results",
     "with_epsilon",
 ]

@@ -55,6 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out-file", type=Path, metavar="FILE", help="write the result as JSON; an unfinished one there is continued"
     )
+    parser.add_argument(
+        "--factors", action="store_true", help="step 3 of the proof instead: encoders learn the system's factor"
+    )
     parser.add_argument("--models", type=Path, metavar="FOLDER", help="write the trained models there")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--quiet", action="store_true", help="no progress")
@@ -69,6 +72,8 @@ def run(args: argparse.Namespace) -> int:
         for system in SYSTEMS.values():
             print(f"{system.name:16} {system.title}\n{'':16} {system.formula}")
         return 0
+    if args.factors:
+        return _factors(args)
     try:
         start = (
             preset(args.preset, args.system)
@@ -127,6 +132,49 @@ def run(args: argparse.Namespace) -> int:
         print("not finished; the same command with --out-file goes on from here", file=sys.stderr)
         return 130 if interrupted else 1
     return 1 if any(row.status == "diverged" for row in result.rows) else 0
+
+
+def _factors(args: argparse.Namespace) -> int:
+    """Run step 3: encoders of four sizes learn the factor H of a system."""
+    from sinkviz.approximation.steps import FIT_SIZES, FactorFit, StoredFits, learn_factors
+    from sinkviz.approximation.systems import get_system
+    from sinkviz.files import write_whole
+
+    steps = 400 if args.steps is None else args.steps
+    sizes = args.sizes or FIT_SIZES
+    seed = args.seeds[0] if args.seeds else 0
+    show = sys.stderr.isatty() and not args.quiet
+    started = time.perf_counter()
+    fits: list[FactorFit] = []
+    try:
+        system = get_system(args.system)
+        for fit in learn_factors(system, sizes=sizes, steps=steps, seed=seed, report_every=max(5, steps // 20)):
+            fits.append(fit)
+            if show:
+                line = f"width {fit.width}, layers {fit.layers}, step {fit.step} of {fit.steps}"
+                print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+    except ValueError as error:
+        print(str(error), file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted; nothing was written", file=sys.stderr)
+        return 130
+    if show:
+        print("\r\x1b[K", end="", file=sys.stderr)
+    stored = StoredFits(system.name, steps, seed, tuple(fits), time.perf_counter() - started)
+    text = json.dumps(stored.as_dict(), indent=1, allow_nan=False) + "\n"
+    if args.out_file:
+        args.out_file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(args.out_file, text.encode("utf-8"))
+    if args.json:
+        print(text, end="")
+        return 0
+    print(f"{'encoder':12} {'parameters':>10} {'mean error':>12} {'largest seen':>14} {'size of H':>11}")
+    for fit in fits:
+        if fit.finished:
+            name = f"{fit.width}x{fit.layers}"
+            print(f"{name:12} {fit.parameters:10,} {fit.mean_error:12.4f} {fit.largest_error:14.4f} {fit.scale:11.4f}")
+    return 0
 
 
 def table(result: Any) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -398,6 +399,60 @@ def learn_factors(
             scale = float((test_weights * test_factor.square().sum(-1)).sum(-1).mean().sqrt())
         spent = time.perf_counter() - start
         yield FactorFit(width, layers, size, steps, steps, float(loss.detach()), mean, largest, scale, spent)
+
+
+FITS_FORMAT = "sinkviz.FactorFits"
+FIT_SIZES = ((8, 1), (16, 2), (32, 2), (32, 3))
+"""Sizes of the encoders that step 3 is shown with."""
+
+
+@dataclass(frozen=True)
+class StoredFits:
+    """A finished run of step 3.
+
+    Attributes:
+        system: name of the coupling system. steps: training steps of each size. seed: of data and weights.
+        fits: reports in the order they came, each size ending with its held-out errors.
+        seconds: of the whole run.
+    """
+
+    system: str
+    steps: int
+    seed: int
+    fits: tuple[FactorFit, ...]
+    seconds: float
+
+    @property
+    def command(self) -> str:
+        """The command line that makes it."""
+        seed = f" --seeds {self.seed}" if self.seed else ""
+        return f"python -m sinkviz approximate {self.system} --factors --steps {self.steps}{seed}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        return {"format": FITS_FORMAT, "version": 1, "command": self.command, **asdict(self)}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> StoredFits:
+        """Read them back; ValueError if they are none."""
+        try:
+            if data["format"] != FITS_FORMAT or data["version"] != 1:
+                raise ValueError(f"format {data['format']!r:.60}, version {data['version']!r:.20}")
+            fits = tuple(FactorFit(**fit) for fit in data["fits"])
+            return cls(str(data["system"]), int(data["steps"]), int(data["seed"]), fits, float(data["seconds"]))
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"factors: not a stored run of step 3 ({error!s:.160})") from error
+
+
+def stored_fits() -> dict[str, StoredFits]:
+    """Return the runs of step 3 that come with the package, by system."""
+    from sinkviz.resources import ROOT
+
+    found = {}
+    for path in sorted((ROOT / "approximation" / "factors").glob("*.json")):
+        fits = StoredFits.from_dict(json.loads(path.read_text(encoding="utf-8")))
+        found[fits.system] = fits
+    return found
 
 
 def _heads(width: int) -> int:

@@ -21,7 +21,7 @@ SMALL = 128 * 128
 BUCKET = 32
 """Ragged items are solved with others of the same size, rounded up to this many atoms."""
 
-EACH_ENTRIES, EACH_COUNT = 1_000, 48
+EACH_ENTRIES, EACH_COUNT = 300, 48
 """On the CPU, balanced items of at least so many pairs, or so few items, are faster in turns by `small` (measured: 0.05
 to 0.3 ms an item, against 2 to 25 ms for the operations of a batch of any size). The choice looks at shapes alone, so
 that an item's answer does not depend on what its neighbours ask."""

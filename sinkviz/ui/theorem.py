@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Interval,
         Recovery,
         Stability,
+        StoredFits,
     )
     from sinkviz.approximation.experiment import Summary
 
@@ -677,11 +678,23 @@ def _learning() -> None:
     @st.fragment(run_every=2.0 if job is not None and job.active else None)
     def drawn() -> None:
         fits: list[FactorFit] = list(st.session_state.get("factor_fits", []))
-        if not fits:
-            st.info("Press *Train four encoders*: it takes about half a minute. The page stays usable meanwhile.")
+        active = job is not None and job.active
+        if not fits and not active:
+            stored = _stored_fits(_stamp("factors")).get(system.name)
+            if stored is None:
+                st.info("Press *Train four encoders*: it takes about half a minute. The page stays usable meanwhile.")
+                return
+            fits = list(stored.fits)
+            st.caption(
+                f"Learned: the factor H of “{plain(system.title)}”, a run that comes with the program "
+                f"({stored.steps:,} steps of each encoder, {stored.seconds:.0f} s), made by:"
+            )
+            st.code(stored.command, language="shell")
+        elif fits:
+            st.caption(f"Learned: the factor H of “{plain(st.session_state['factor_title'])}”.")
+        else:
             return
         done = [fit for fit in fits if fit.finished]
-        st.caption(f"Learned: the factor H of “{plain(st.session_state['factor_title'])}”.")
         charts = []
         if done:
             sizes = [float(fit.parameters) for fit in done]
@@ -1105,10 +1118,17 @@ def _stored_results(stamp: tuple[tuple[str, int], ...]) -> dict[str, ExperimentR
     return stored_results()
 
 
-def _stamp() -> tuple[tuple[str, int], ...]:
+@st.cache_data(show_spinner=False, max_entries=4)
+def _stored_fits(stamp: tuple[tuple[str, int], ...]) -> dict[str, StoredFits]:
+    from sinkviz.approximation import stored_fits
+
+    return stored_fits()
+
+
+def _stamp(below: str = ".") -> tuple[tuple[str, int], ...]:
     from sinkviz.resources import ROOT
 
-    folder = ROOT / "approximation"
+    folder = ROOT / "approximation" / below
     return tuple((path.name, path.stat().st_mtime_ns) for path in sorted(folder.glob("*.json")))
 
 
@@ -1140,6 +1160,7 @@ def _stored() -> None:
         "largest "
         "value over held-out pairs is a lower bound of the sup that the theorem speaks of."
     )
+    _aims(results)
     axis = st.segmented_control(
         "Error against",
         shown,
@@ -1164,6 +1185,86 @@ def _stored() -> None:
     _verdict(result, _systems()[result.config.system])
     _table(result)
     _origin(result)
+
+
+def aims(results: dict[str, ExperimentResult]) -> list[dict[str, str]]:
+    """Return what was aimed at before the runs, what they reached, and what stands in the way where they missed.
+
+    The aims are for the contextual rotation at ε = 0.1, over 200 held-out pairs of up to 24 points, and for softmax
+    models of equal size on every contextual system.
+    """
+    wide = [
+        (one, name)
+        for name, result in results.items()
+        if result.config.system == "moment-rotation"
+        and result.config.held_out >= 200
+        and result.config.test_points[1] >= 24
+        for one in result.summaries()
+        if one.kind == "sinkhorn" and one.epsilon == 0.1
+    ]
+    rows: list[dict[str, str]] = []
+
+    def add(aim: str, reached: str, met: bool, run: str, why: str = "") -> None:
+        rows.append({"aim": aim, "reached": reached, "met": "yes" if met else "no", "run": run, "in the way": why})
+
+    for part, limit, what in (("largest", 0.035, "largest W₁ seen"), ("mean", 0.012, "mean W₁")):
+        if wide:
+            one, name = min(wide, key=lambda found: getattr(found[0], part).mean)
+            value = getattr(one, part)
+            met = value.mean <= limit
+            add(
+                f"contextual rotation: {what} ≤ {limit:g}",
+                f"{_theorem_interval(value)} (width {one.width}, {count(one.layers, 'layer')})",
+                met,
+                name,
+                "" if met else _in_the_way(results, part),
+            )
+    far = [(one.far_largest[128], name) for one, name in wide if 128 in one.far_largest]
+    if far:
+        value, name = min(far, key=lambda found: found[0].mean)
+        add("contextual rotation: upper end of the bracket ≤ 0.08 at 128 points", _theorem_interval(value),
+            value.mean <= 0.08, name)  # fmt: skip
+    systems = _systems()
+    for name, result in sorted(results.items()):
+        system = systems[result.config.system]
+        ratios = result.ratios()
+        if not (system.contextual and ratios and len(result.config.kinds) == 3 and len(result.config.sizes) == 1):
+            continue
+        if len(result.config.epsilons) * len(result.config.training_sizes) > 1 or len(result.config.seeds) < 3:
+            continue
+        ratio = ratios[0][1]
+        span = f" ({ratio.low:.1f} to {ratio.high:.1f})" if ratio.low is not None and ratio.high is not None else ""
+        met = ratio.mean >= 5 - 1e-9
+        why = ""
+        if not met:
+            own = next(one for one in result.summaries() if one.kind == "sinkhorn")
+            why = f"the Sinkhorn model itself is still at {own.mean.mean:.3f}: it has not learned this system as far"
+        add(f"{system.title}: softmax ≥ 5 times Sinkhorn", f"{ratio.mean:.1f} times{span}", met, name, why)
+    return rows
+
+
+def _in_the_way(results: dict[str, ExperimentResult], part: str) -> str:
+    """Say along which axis the stored runs still improve."""
+    found = []
+    for axis, words in (("capacity", "size"), ("data", "training pairs")):
+        for result in results.values():
+            if result.config.system != "moment-rotation" or len(axis_values(result, axis)) < 2:
+                continue
+            ordered = sorted(
+                (one for one in result.summaries() if one.kind == "sinkhorn"), key=lambda one: _place(one, axis)
+            )
+            first, last = getattr(ordered[0], part).mean, getattr(ordered[-1], part).mean
+            if len(ordered) > 1 and last < 0.9 * first:
+                found.append(f"with {words} it falls from {first:.3f} to {last:.3f}")
+                break
+    return "size and budget: " + ", ".join(found) if found else "unknown: no stored axis lowers it"
+
+
+def _aims(results: dict[str, ExperimentResult]) -> None:
+    import pandas as pd
+
+    with st.expander("What was aimed at, and what was reached"):
+        st.dataframe(pd.DataFrame(aims(results)), hide_index=True)
 
 
 def _origin(result: ExperimentResult) -> None:

@@ -21,6 +21,7 @@ from sinkviz.approximation import (
     ExperimentResult,
     coupling_system,
     entropic_plan,
+    stored_results,
 )
 from sinkviz.approximation.experiment import Errors, Row
 from sinkviz.ui import theorem
@@ -355,3 +356,35 @@ def test_no_stored_run_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(theorem, "_stored_results", lambda stamp: {})
     app = start("stored")
     assert "no finished runs" in app.info[0].value
+
+
+def test_aims_are_set_beside_what_was_reached() -> None:
+    results = {
+        "capacity": made_up(sizes=((8, 1), (64, 3)), kinds=("sinkhorn", "independent"), far_points=(64, 128)),
+        "compared": made_up(),
+        "data": made_up(training_sizes=(64, 4096)),
+    }
+    rows = {row["aim"]: row for row in theorem.aims(results)}
+    largest = rows["contextual rotation: largest W₁ seen ≤ 0.035"]
+    assert largest["reached"].startswith("0.0316")
+    assert (largest["met"], largest["run"], largest["in the way"]) == ("yes", "capacity", "")
+    mean = rows["contextual rotation: mean W₁ ≤ 0.012"]
+    assert mean["met"] == "no"
+    assert "size and budget: with size it falls from 0.126 to 0.016" in mean["in the way"]
+    ratio = next(row for aim, row in rows.items() if "softmax" in aim)
+    assert (ratio["met"], ratio["run"]) == ("yes", "compared")
+    assert ratio["reached"].startswith("5.0 times")
+
+
+def test_the_shipped_runs_state_their_aims() -> None:
+    rows = theorem.aims(stored_results())
+    assert {row["met"] for row in rows} <= {"yes", "no"}
+    assert len(rows) >= 4
+    for row in rows:
+        assert (row["in the way"] != "") == (row["met"] == "no"), row
+
+
+def test_step_three_shows_a_run_before_anything_is_trained() -> None:
+    app = start("proof", "learning")
+    assert any("--factors" in code.value for code in app.code)
+    assert len(figures(app)) == 2

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sinkviz.approximation import SYSTEMS, ExperimentConfig, command, load_result
+from sinkviz.approximation import SYSTEMS, ExperimentConfig, StoredFits, command, load_result, stored_fits
+from sinkviz.approximation.steps import FIT_SIZES
 
 TINY = [
     "rotation",
@@ -89,3 +90,30 @@ def test_every_field_of_the_configuration_can_be_given() -> None:
 
     for name in command.PRESETS:
         preset(name)
+
+
+def test_step_three_is_stored_with_the_command_that_makes_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "factors.json"
+    assert _run("rotation", "--factors", "--sizes", "4x0", "8x1", "--steps", "20", "--out-file", str(file)) == 0
+    assert "8x1" in capsys.readouterr().out
+    stored = StoredFits.from_dict(json.loads(file.read_text(encoding="utf-8")))
+    assert [(fit.width, fit.layers) for fit in stored.fits if fit.finished] == [(4, 0), (8, 1)]
+    assert StoredFits.from_dict(stored.as_dict()) == stored
+    assert _run("rotation", "--factors", "--sizes", "4x0", "8x1", "--steps", "20", "--json") == 0
+    again = StoredFits.from_dict(json.loads(capsys.readouterr().out))
+    assert [fit.largest_error for fit in again.fits] == [fit.largest_error for fit in stored.fits]
+    assert _run("mixture", "--factors") == 2
+    assert "factors are not known" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="not a stored run of step 3"):
+        StoredFits.from_dict({"format": "other"})
+
+
+def test_shipped_runs_of_step_three_learn_with_size() -> None:
+    shipped = stored_fits()
+    assert "moment-rotation" in shipped
+    for stored in shipped.values():
+        done = [fit for fit in stored.fits if fit.finished]
+        assert [(fit.width, fit.layers) for fit in done] == list(FIT_SIZES)
+        assert done[-1].mean_error < done[0].mean_error < done[0].scale
