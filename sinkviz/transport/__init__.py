@@ -40,9 +40,12 @@ The method
    alone.
 6. float32: from 512×512 the kernel is float32 with potentials, scalings and exponents in float64; below, float64 is
    used.
-7. Batches (`batched`): the same method by masks, each item with a ladder, step and status of its own; ragged items in
+7. Small balanced problems of finite cost on the CPU, up to 512×512: the same steps with the vectors in numpy on the
+   tensors' own memory (`small`), because the calls, not their arithmetic, are what a small solve costs. It answers only
+   within the tolerance; anything else starts afresh by 2 to 5. Small batches go through it item by item.
+8. Batches (`batched`): the same method by masks, each item with a ladder, step and status of its own; ragged items in
    groups of like size. The same code runs on CUDA, where the host looks at the device once in eight iterations.
-8. Gradients (`gradient`): the adjoint of the optimality conditions, one system with Newton's matrix. Off-grid ε of a
+9. Gradients (`gradient`): the adjoint of the optimality conditions, one system with Newton's matrix. Off-grid ε of a
    path: interpolated potentials, and the same Newton.
 
 Budgets bound each solve: the iterations (`max_iterations`), the rungs that may be inserted, and Newton steps without

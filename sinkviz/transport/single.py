@@ -251,6 +251,17 @@ def scale(k: Tensor, u: Tensor, v: Tensor) -> None:
         k[start : start + size].mul_(column[start : start + size]).mul_(v)
 
 
+def column_squares(k: Tensor) -> Tensor:
+    """Return Σ_i K_ij² in float64, in cache-sized blocks: a norm down the columns misses the cache at every row."""
+    size = max(1, CHUNK // k.shape[1])
+    if size >= len(k):
+        return torch.linalg.vector_norm(k, dim=0).double().square_()
+    total = torch.zeros(k.shape[1], dtype=torch.float64)
+    for start in range(0, len(k), size):
+        total += k[start : start + size].square().sum(0)
+    return total
+
+
 def _normal_blocks(k: Tensor, vector: Tensor) -> Tensor:
     rows, columns = k.shape
     size = max(1, 1_048_576 // columns)
@@ -427,7 +438,7 @@ class Homotopy:
             if self.use_dense:
                 step = dense_step(kernel, diagonal, right, kernel.pull_a, balanced)
             if step is None:
-                squares = torch.linalg.vector_norm(kernel.k, dim=0).double().square_()
+                squares = column_squares(kernel.k)
                 jacobi = torch.maximum(diagonal - squares * kernel.pull_a, diagonal * 1e-12)
                 forcing = min(0.1, max(0.3 * math.sqrt(error / kernel.mass), 0.1 * limit / error))
                 cap = min(5 * columns + 20, max(1, self.budget - kernel.iterations))

@@ -103,6 +103,11 @@ def page() -> None:
             st.session_state["last_walk"] = walk
         for line in walk.notes:
             st.caption(line)
+        if st.session_state.get("mechanism") == "partial":
+            st.info(
+                "Compare lets words stay without a partner. The steps here are those of the balanced problem, in which "
+                "every word has one: with null partners it is the same problem with one more row and column."
+            )
     _steps(walk)
 
 

@@ -402,3 +402,20 @@ def test_the_measured_rate_of_a_geometric_error_is_its_factor() -> None:
     errors = 0.3 * 0.5**steps
     assert encoders.measured_rate(steps, errors) == pytest.approx(0.5)
     assert encoders.measured_rate(steps[:1], errors[:1]) is None
+
+
+def test_it_says_that_the_steps_are_those_of_the_balanced_problem() -> None:
+    app = AppTest.from_file(APP, default_timeout=60).run()
+    app.segmented_control(key="mechanism").set_value("partial")
+    check(app.run())
+    app.switch_page("pages/inside.py")
+    check(app.run())
+    assert any("balanced problem" in info.value for info in app.info)
+    app.switch_page("pages/compare.py")
+    check(app.run())
+    assert app.segmented_control(key="mechanism").value == "partial"
+    app.segmented_control(key="mechanism").set_value("sinkhorn")
+    check(app.run())
+    app.switch_page("pages/inside.py")
+    check(app.run())
+    assert not any("balanced problem" in info.value for info in app.info)
