@@ -545,7 +545,7 @@ class _Problem:
     @classmethod
     def of(cls, settings: CouplingSettings, pairs: Sequence[tuple[Measure, Measure]]) -> _Problem:
         """Compute the costs, and the scale of each."""
-        from sinkviz.pipeline import DEFAULT_EPSILON
+        from sinkviz.coupling import DEFAULT_EPSILON
 
         encoder = settings.solving()["encoder"]
         epsilon = settings.epsilon

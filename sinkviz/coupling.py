@@ -14,6 +14,8 @@ from sinkviz.measure import Measure, Unit
 Mechanism = Literal["sinkhorn", "softmax", "relaxed", "partial", "exact"]
 MECHANISMS: tuple[Mechanism, ...] = ("sinkhorn", "softmax", "relaxed", "partial", "exact")
 Matrix = NDArray[np.float64]
+DEFAULT_EPSILON = 0.35
+"""Default ε in units of the cost's scale: a word spreads over two or three partners in ordinary paraphrases."""
 
 
 @dataclass(frozen=True)

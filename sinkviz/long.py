@@ -25,9 +25,8 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sinkviz.coupling import Coupling, Mechanism
+from sinkviz.coupling import DEFAULT_EPSILON, Coupling, Mechanism
 from sinkviz.measure import Measure, Unit
-from sinkviz.pipeline import DEFAULT_EPSILON
 
 if TYPE_CHECKING:
     import torch

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sinkviz.coupling import MECHANISMS, Coupling, Mechanism, cost_unit
+from sinkviz.coupling import DEFAULT_EPSILON, MECHANISMS, Coupling, Mechanism, cost_unit
 from sinkviz.measure import Measure
 
 if TYPE_CHECKING:
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 EpsilonUnit = Literal["scale", "absolute"]
 Words = str | Sequence[str]
-
-DEFAULT_EPSILON = 0.35
-"""Default ε in units of the cost's scale: a word spreads over two or three partners in ordinary paraphrases."""
 
 CUDA_PAIRS = 512 * 512
 """Problems with fewer pairs are solved on the CPU: there, launching kernels costs more than the work."""

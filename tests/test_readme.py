@@ -79,7 +79,7 @@ def test_the_library_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_make_targets_and_files_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for target in re.findall(r"\bmake (\w+)", README):
+    for target in re.findall(r"(?:^|`)make (\w+)", README, flags=re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
     for name in re.findall(r"(?:python |\]\()((?:examples|benchmarks|assets)/[\w./-]+)", README):
         assert (ROOT / name).is_file(), name

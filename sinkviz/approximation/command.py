@@ -136,9 +136,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _factors(args: argparse.Namespace) -> int:
     """Run step 3: encoders of four sizes learn the factor H of a system."""
+    from sinkviz.approximation.experiment import write_json
     from sinkviz.approximation.steps import FIT_SIZES, FactorFit, StoredFits, learn_factors
     from sinkviz.approximation.systems import get_system
-    from sinkviz.files import write_whole
 
     steps = 400 if args.steps is None else args.steps
     sizes = args.sizes or FIT_SIZES
@@ -162,12 +162,10 @@ def _factors(args: argparse.Namespace) -> int:
     if show:
         print("\r\x1b[K", end="", file=sys.stderr)
     stored = StoredFits(system.name, steps, seed, tuple(fits), time.perf_counter() - started)
-    text = json.dumps(stored.as_dict(), indent=1, allow_nan=False) + "\n"
     if args.out_file:
-        args.out_file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(args.out_file, text.encode("utf-8"))
+        write_json(args.out_file, stored.as_dict())
     if args.json:
-        print(text, end="")
+        print(json.dumps(stored.as_dict(), allow_nan=False))
         return 0
     print(f"{'encoder':12} {'parameters':>10} {'mean error':>12} {'largest seen':>14} {'size of H':>11}")
     for fit in fits:

@@ -365,15 +365,20 @@ class ExperimentResult:
 
     def save(self, path: str | Path) -> None:
         """Write the result as JSON, atomically."""
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(self.as_dict(), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=target.parent, prefix=f".{target.name}.", suffix=".part", delete=False
-        ) as file:
-            file.write(text)
-        os.chmod(file.name, 0o644)
-        os.replace(file.name, target)
+        write_json(path, self.as_dict())
+
+
+def write_json(path: str | Path, values: dict[str, Any]) -> None:
+    """Write plain values as JSON, atomically; the folder is made where it is missing."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(values, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", dir=target.parent, prefix=f".{target.name}.", suffix=".part", delete=False
+    ) as file:
+        file.write(text)
+    os.chmod(file.name, 0o644)
+    os.replace(file.name, target)
 
 
 def load_result(path: str | Path) -> ExperimentResult:

@@ -364,7 +364,8 @@ def write(coupling: Coupling, options: argparse.Namespace, *, encoder: str | Non
 
 def attention_of(coupling: Coupling) -> Coupling:
     """Return softmax attention on the scores of a coupling, at the same ε (the default one for an exact coupling)."""
-    from sinkviz.pipeline import DEFAULT_EPSILON, couple_cost
+    from sinkviz.coupling import DEFAULT_EPSILON
+    from sinkviz.pipeline import couple_cost
 
     solved = coupling.solved or coupling
     exact = solved.epsilon == 0

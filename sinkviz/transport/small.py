@@ -20,8 +20,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.linalg.blas import dasum, dsyrk
-from scipy.linalg.lapack import dposv
 
 from sinkviz.transport.single import (
     CHUNK,
@@ -42,7 +40,12 @@ ENTRIES = 262_144
 UNTHREADED = 9_216
 """Entries of a matrix up to which OpenBLAS computes a matrix–vector product in the calling thread."""
 CHOLESKY = 60
-"""Columns up to which LAPACK is called by way of scipy, for the same reason; it takes a third of torch's time."""
+"""Columns up to which a system is factorised at once."""
+
+
+def absolute_sum(x: Array) -> float:
+    """Return ‖x‖₁."""
+    return float(np.add.reduce(np.abs(x)))
 
 
 @dataclass(slots=True)
@@ -160,7 +163,7 @@ def scaling_phase(kernel: Kernel, tolerance: float, budget: int) -> bool:
         into_q()
         multiply(q, v, pushed)
         subtract(pushed, b, pushed)
-        error = dasum(pushed)
+        error = absolute_sum(pushed)
         if not error > limit or k == budget - 1:
             reached = error <= limit
             break
@@ -260,7 +263,7 @@ class Homotopy:
         while True:
             c = kernel.column_sums()
             right = kernel.b - c
-            error = self.error = float(dasum(right))
+            error = self.error = float(absolute_sum(right))
             if error <= limit:
                 return True
             if not error < math.inf or self.exhausted:
@@ -284,11 +287,6 @@ class Homotopy:
         kernel = self.kernel
         columns = len(c)
         system = np.multiply.outer(c, c / kernel.mass)
-        if columns <= CHOLESKY:
-            system = dsyrk(-1.0, kernel.k.T, beta=1.0, c=system.T, overwrite_c=1)
-            system.ravel(order="K")[:: columns + 1] += c * (1.0 + RIDGE)
-            _, step, info = dposv(system, right, overwrite_a=1)
-            return step if info == 0 else None
         k, matrix = torch.from_numpy(kernel.k), torch.from_numpy(system)
         matrix.addmm_(k.t(), k, alpha=-1.0)
         system.ravel()[:: columns + 1] += c * (1.0 + RIDGE)

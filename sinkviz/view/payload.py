@@ -10,9 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sinkviz.coupling import Coupling, cost_unit
+from sinkviz.coupling import DEFAULT_EPSILON, Coupling, cost_unit
 from sinkviz.measure import Measure, Span, Unit
-from sinkviz.pipeline import DEFAULT_EPSILON
 from sinkviz.projection import Projection, shared_projection
 from sinkviz.view.settings import validate
 from sinkviz.view.weights import atom_flags, stop_word_language, weight_presets

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sinkviz.coupling import Coupling
+from sinkviz.coupling import DEFAULT_EPSILON, Coupling
 from sinkviz.measure import Measure
-from sinkviz.pipeline import DEFAULT_EPSILON
 from sinkviz.view import payload as view_payload
 from sinkviz.view.payload import build, from_coupling, read_arrays, read_header, utf16_spans, with_settings
 
