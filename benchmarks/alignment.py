@@ -73,16 +73,21 @@ def table(result: EvaluationResult, reference: str = "cosine") -> None:
 
 def english(data: list[Path]) -> None:
     gold = read_gold(data[0])
-    for model, orders in ((DEFAULT_MODEL, (0.0,)), (DEFAULT_MODEL, (1.0,)), (MULTILINGUAL_MODEL, (1.0,))):
-        head(f"English paraphrases, {model}, {'with' if orders[0] else 'without'} word order")
-        table(evaluate(gold, model=model, orders=orders, method_names=ALL))
+    for model, orders, neighbours in (
+        (DEFAULT_MODEL, (0.0,), (0.0,)),
+        (DEFAULT_MODEL, (1.0,), (0.0,)),
+        (DEFAULT_MODEL, (0.5, 1.0), (0.15, 0.3)),
+        (MULTILINGUAL_MODEL, (1.0,), (0.0,)),
+    ):
+        head(f"English paraphrases, {model}, word order {orders}, neighbours {neighbours}")
+        table(evaluate(gold, model=model, orders=orders, neighbours=neighbours, method_names=ALL))
 
 
 def translations(data: list[Path]) -> None:
     for language, gold in xlwa(data[0]).items():
-        for orders in ((0.0,), (0.0, 1.0)):
-            head(f"English to {language}, {'with' if len(orders) > 1 else 'without'} word order")
-            table(evaluate(gold, model=MULTILINGUAL_MODEL, orders=orders, method_names=ALL))
+        for orders, neighbours in (((0.0,), (0.0,)), ((0.0, 1.0), (0.0,)), ((0.0, 1.0), (0.0, 0.15))):
+            head(f"English to {language}, word order {orders}, neighbours {neighbours}")
+            table(evaluate(gold, model=MULTILINGUAL_MODEL, orders=orders, neighbours=neighbours, method_names=ALL))
 
 
 def last_layer(data: list[Path]) -> None:
@@ -143,8 +148,13 @@ def trained(data: list[Path]) -> None:
         for kind, counts in found["counts"].items():
             for seed, table in zip(found["seeds"], counts, strict=True):
                 tables[f"trained {found['head']}, {kind}, seed {seed}"] = np.asarray(table)
-    for orders, word in (((0.0,), "no word order"), ((1.0,), "word order")):
-        for one in evaluate(gold, model=DEFAULT_MODEL, orders=orders, method_names=REFERENCES).methods:
+    for orders, neighbours, word in (
+        ((0.0,), (0.0,), "no word order"),
+        ((1.0,), (0.0,), "word order"),
+        ((0.5, 1.0), (0.15, 0.3), "word order and neighbours"),
+    ):
+        found = evaluate(gold, model=DEFAULT_MODEL, orders=orders, neighbours=neighbours, method_names=REFERENCES)
+        for one in found.methods:
             tables[f"untrained {one.label}, {word}"] = one.counts
     head("Trained and untrained, F1")
     print("| method | F1 | precision | recall |\n|---|---|---|---|")
@@ -175,28 +185,40 @@ def transfer_heads(data: list[Path]) -> None:
     """Heads trained on English paraphrases with the multilingual model, on translations; nothing tuned on them."""
     english_set = read_gold(data[0])
     layer = load_model(MULTILINGUAL_MODEL).info.layer(None)
-    pairs = word_pairs(english_set, model=MULTILINGUAL_MODEL, layer=layer)
-    heads = {kind: train_head(pairs, HeadConfig(head=kind)) for kind in ("sinkhorn", "bidirectional")}
-    for kind, one in heads.items():
-        print(f"- {kind}: rate {one.learning_rate:g}, epoch {one.epoch}, {one.seconds:.0f} s, held back {one.dev_f1}")
-    names = ("cosine", "bidirectional-grown", "partial", "partial-null", "partial-grown")
-    for language, gold in xlwa(data[1]).items():
+    kinds = [(kind, 0.6) for kind in ("sinkhorn", "bidirectional", "softmax", "scalars")] + [("sinkhorn", 0.0)]
+    trained_tables: dict[str, dict[str, np.ndarray]] = {language: {} for language in LANGUAGES}
+    sets = xlwa(data[1])
+    pairs = word_pairs(english_set, model=MULTILINGUAL_MODEL, layer=layer, centre=True)
+    for kind, noise in kinds:
+        one = train_head(pairs, HeadConfig(head=kind, neighbours=0, noise=noise))
+        name = f"trained {kind}, noise {noise:g}"
+        held = ", ".join(f"{rule} {100 * value:.2f}" for rule, value in one.dev_f1.items())
+        print(
+            f"- {name}: rate {one.learning_rate:g}, epoch {one.epoch}, {one.seconds:.0f} s, English held back: {held}"
+        )
+        for language, gold in sets.items():
+            found = transfer(one, word_pairs(gold, model=MULTILINGUAL_MODEL, layer=layer, centre=True))
+            trained_tables[language] |= {f"{name}, {rule}": table for rule, table in found.items()}
+    reference = "trained sinkhorn, noise 0.6, grown"
+    names = ("cosine", "bidirectional-grown", "partial", "partial-null", "partial-grown", "unbalanced-grown")
+    for language, gold in sets.items():
         head(f"English to {language}, everything chosen on English paraphrases")
-        tables = {
-            f"trained {kind}, {rule}": counts
-            for kind, one in heads.items()
-            for rule, counts in transfer(one, word_pairs(gold, model=MULTILINGUAL_MODEL, layer=layer)).items()
-        }
-        found = evaluate(gold, model=MULTILINGUAL_MODEL, method_names=names, dev=english_set)
-        tables |= {f"untrained {one.label}": one.counts for one in found.methods}
+        tables = dict(trained_tables[language])
+        for centre in (False, True):
+            found = evaluate(gold, model=MULTILINGUAL_MODEL, centre=centre, method_names=names, dev=english_set)
+            word = "centred" if centre else "raw"
+            tables |= {f"untrained {one.label}, {word}": one.counts for one in found.methods}
         own = evaluate(gold, model=MULTILINGUAL_MODEL, method_names=names)
-        tables |= {f"untrained {one.label}, tuned on the other folds of the set": one.counts for one in own.methods}
-        print("| method | F1 | trained sinkhorn, mutual − it | trained sinkhorn, grown − it |\n|---|---|---|---|")
+        tables |= {f"untrained {one.label}, raw, tuned on other folds of the set": one.counts for one in own.methods}
+        print(f"| method | F1 | precision | recall | {reference} − it |\n|---|---|---|---|---|")
         for name, table in tables.items():
-            f1 = f1_interval(table)
-            gaps = [paired_test(tables[f"trained sinkhorn, {rule}"], table).difference for rule in ("mutual", "grown")]
-            shown = " | ".join(f"{100 * gap.value:+.2f} [{100 * gap.low:+.2f}, {100 * gap.high:+.2f}]" for gap in gaps)
-            print(f"| {name} | {100 * f1.value:.2f} [{100 * f1.low:.1f}, {100 * f1.high:.1f}] | {shown} |")
+            f1, scores = f1_interval(table), total_scores(table)
+            gap = paired_test(tables[reference], table).difference
+            print(
+                f"| {name} | {100 * f1.value:.2f} [{100 * f1.low:.1f}, {100 * f1.high:.1f}] | "
+                f"{100 * scores.precision:.1f} | {100 * scores.recall:.1f} | "
+                f"{100 * gap.value:+.2f} [{100 * gap.low:+.2f}, {100 * gap.high:+.2f}] |"
+            )
 
 
 def speed(data: list[Path]) -> None:

@@ -41,6 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NUMBERS",
         help="weights of word order to choose among, separated by commas (default: 0, no word order)",
     )
+    parser.add_argument(
+        "--neighbours",
+        default="0",
+        metavar="NUMBERS",
+        help="weights of the words before and after to choose among (default: 0, words alone)",
+    )
     parser.add_argument("--folds", type=int, default=5, help="parts of the cross-validation (default: 5)")
     parser.add_argument("--seed", type=int, default=0, help="of the folds (default: 0)")
     parser.add_argument("--dev", nargs="+", metavar="FILE", help="a gold set to tune on instead of folds")
@@ -66,16 +72,13 @@ def run(args: argparse.Namespace) -> int:
                 raise ValueError(f"--pairs: expected 1 to {len(gold)} (pairs in the set), got {args.pairs}")
             gold = gold.subset(range(args.pairs))
         names = list(methods()) if args.methods == "all" else [n for n in args.methods.split(",") if n] or list(FIVE)
-        try:
-            orders = tuple(float(number) for number in args.orders.split(","))
-        except ValueError:
-            raise ValueError(f"--orders: expected numbers separated by commas, got {args.orders!r}") from None
         result = evaluate(
             gold,
             model=args.model,
             layer=args.layer,
             centre=args.centre,
-            orders=orders,
+            orders=_numbers("--orders", args.orders),
+            neighbours=_numbers("--neighbours", args.neighbours),
             method_names=names,
             folds=args.folds,
             seed=args.seed,
@@ -95,6 +98,13 @@ def run(args: argparse.Namespace) -> int:
         print("sinkviz evaluate: interrupted", file=sys.stderr)
         return 130
     return 0
+
+
+def _numbers(option: str, text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(number) for number in text.split(","))
+    except ValueError:
+        raise ValueError(f"{option}: expected numbers separated by commas, got {text!r}") from None
 
 
 def _terminal_progress() -> Callable[[float, str], None] | None:

@@ -238,6 +238,7 @@ class EvaluationResult:
         pairs: number of sentence pairs; links: number of sure links.
         model, layer, centred: what was embedded.
         orders: weights of word order that every method could choose among.
+        neighbours: weights of the words before and after, likewise.
         tuned_on: where the settings come from, in words.
         methods: one result for each method.
         epsilon_curve: F1 against ε in units of the cost's scale; empty if not asked for.
@@ -253,6 +254,7 @@ class EvaluationResult:
     layer: int
     centred: bool
     orders: tuple[float, ...]
+    neighbours: tuple[float, ...]
     tuned_on: str
     methods: tuple[MethodResult, ...]
     epsilon_curve: tuple[CurvePoint, ...] = ()
@@ -317,6 +319,7 @@ class EvaluationResult:
                 "layer",
                 "centred",
                 "orders",
+                "neighbours",
                 "tuned_on",
                 "unsolved",
                 "seconds",
@@ -363,6 +366,7 @@ def describe(settings: Settings) -> str:
         ("relaxation", score.relaxation),
         ("null margin", score.null_margin),
         ("order", score.order or None),
+        ("neighbours", score.neighbours or None),
         ("threshold", settings.threshold if np.isfinite(settings.threshold) and settings.rule != "null" else None),
         ("growth", settings.growth),
     )
@@ -481,6 +485,7 @@ def evaluate(
     layer: int | None = None,
     centre: bool = False,
     orders: Sequence[float] = (0.0,),
+    neighbours: Sequence[float] = (0.0,),
     method_names: Sequence[str] = FIVE,
     folds: int = 5,
     seed: int = 0,
@@ -499,6 +504,7 @@ def evaluate(
             other than English, else the default one; without a layer the model's default.
         orders: weights of word order that every method may choose among, in units of the cost's scale; 0 leaves it
             out.
+        neighbours: weights of the words before and after that every method may choose among; 0 leaves them out.
         method_names: names from `methods()`.
         folds, seed: cross-validation, when there is no dev set.
         dev: pairs to tune on instead of folds; all of `gold` is reported then.
@@ -515,7 +521,7 @@ def evaluate(
     from sinkviz.alignment.words import word_cosines
 
     started = time.perf_counter()
-    known = methods(orders)
+    known = methods(orders, neighbours)
     unknown = [name for name in method_names if name not in known]
     if unknown or not method_names:
         raise ValueError(f"methods: expected some of {', '.join(known)}, got {', '.join(unknown) or 'none'}")
@@ -586,6 +592,7 @@ def evaluate(
         layer=own,
         centred=centre,
         orders=tuple(float(order) for order in orders),
+        neighbours=tuple(float(weight) for weight in neighbours),
         tuned_on=(f"the other folds of {folds} (seed {seed})" if dev is None else f"{dev.name} ({len(dev)} pairs)"),
         methods=results,
         epsilon_curve=tuple(by_epsilon),

@@ -48,6 +48,7 @@ class ScoreSettings:
             this many scales is dearer than no partner. The price of a null partner is then half of that on each side
             for "partial" (a pair competes with two of them) and all of it for attention.
         order: λ, weight of word order, in units of the cost's scale.
+        neighbours: γ, weight of the words before and after, see `neighbour_cosine`.
     """
 
     score: Score
@@ -55,6 +56,7 @@ class ScoreSettings:
     relaxation: float | None = None
     null_margin: float | None = None
     order: float = 0.0
+    neighbours: float = 0.0
 
     def __post_init__(self) -> None:
         if self.score not in SCORES:
@@ -77,8 +79,9 @@ class ScoreSettings:
                 raise ValueError(f'null_margin: there is no null partner in mechanism "{self.score}"')
             if not np.isfinite(self.null_margin):
                 raise ValueError(f"null_margin: expected a finite number, got {self.null_margin}")
-        if not (np.isfinite(self.order) and self.order >= 0):
-            raise ValueError(f"order: expected a finite number >= 0, got {self.order}")
+        for name, value in (("order", self.order), ("neighbours", self.neighbours)):
+            if not (np.isfinite(value) and value >= 0):
+                raise ValueError(f"{name}: expected a finite number >= 0, got {value}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,17 +144,42 @@ def batches(cosines: Sequence[NDArray[np.float64]]) -> list[CosineBatch]:
     return result
 
 
+def neighbour_cosine(batch: CosineBatch, weight: float) -> NDArray[np.float64]:
+    """Return cosines with those of the words before and those of the words after, shape (B, N, M).
+
+    (c_ij + γ c_{i−1,j−1} + γ c_{i+1,j+1}) / (1 + 2γ); beyond an end stands the pair's mean cosine. Of two words that
+    fit equally well, such as two articles, the one among the right neighbours wins.
+
+    Args:
+        weight: γ ≥ 0.
+
+    >>> one = batches([np.array([[0.9, 0.1], [0.9, 0.8]])])[0]
+    >>> neighbour_cosine(one, 0.5).round(3).tolist()
+    [[[0.819, 0.388], [0.788, 0.794]]]
+    """
+    if not weight:
+        return batch.cosine
+    mean = (batch.cosine.sum((1, 2)) / (batch.rows * batch.columns))[:, None, None]
+    centred = np.where(batch.mask, batch.cosine - mean, 0.0)
+    total = centred.copy()
+    total[:, 1:, 1:] += weight * centred[:, :-1, :-1]
+    total[:, :-1, :-1] += weight * centred[:, 1:, 1:]
+    return np.where(batch.mask, mean + total / (1 + 2 * weight), 0.0)
+
+
 def _order_distance(batch: CosineBatch) -> NDArray[np.float64]:
     place = (np.arange(batch.cosine.shape[1]) + 0.5)[None, :] / batch.rows[:, None]
     other = (np.arange(batch.cosine.shape[2]) + 0.5)[None, :] / batch.columns[:, None]
     return np.asarray(np.abs(place[:, :, None] - other[:, None, :]))
 
 
-def _cost(batch: CosineBatch, order: float) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def _cost(
+    batch: CosineBatch, settings: ScoreSettings
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return the cost (B, N, M), 0 in the padding, its unit and its mean (B,), under uniform weights."""
     mask = batch.mask
     cells = (batch.rows * batch.columns).astype(np.float64)
-    cosine = batch.cosine
+    cosine, order = neighbour_cosine(batch, settings.neighbours), settings.order
     mean = cosine.sum((1, 2)) / cells
     row_mean = cosine.sum(2) / batch.columns[:, None]
     column_mean = cosine.sum(1) / batch.rows[:, None]
@@ -180,7 +208,7 @@ def null_margin(batch: CosineBatch, settings: ScoreSettings, null_cost: float) -
         raise ValueError(f"null_cost: expected a finite number in the units of the cost, got {null_cost}")
     if settings.score not in ("partial", "softmax", "bidirectional"):
         raise ValueError(f'null_cost: there is no null partner in mechanism "{settings.score}"')
-    _, unit, mean = _cost(batch, settings.order)
+    _, unit, mean = _cost(batch, settings)
     dearest = 2 * null_cost if settings.score == "partial" else null_cost
     return float((dearest - mean[0]) / unit[0])
 
@@ -230,7 +258,7 @@ def shares(batch: CosineBatch, settings: ScoreSettings) -> Shares:
         >>> shares(one, ScoreSettings("softmax", epsilon=0.5)).share.round(2).tolist()
         [[[0.99, 0.01], [0.03, 0.97]]]
     """
-    cost, unit, mean = _cost(batch, settings.order)
+    cost, unit, mean = _cost(batch, settings)
     mask = batch.mask
     always = np.ones(len(unit), dtype=bool)
     if settings.score == "cosine":
@@ -339,11 +367,14 @@ class Settings:
 
 
 def _scores(
-    score: Score, orders: Sequence[float], epsilons: Sequence[float], extra: Sequence[dict[str, float]] = ({},)
+    score: Score,
+    places: Sequence[dict[str, float]],
+    epsilons: Sequence[float],
+    extra: Sequence[dict[str, float]] = ({},),
 ) -> tuple[ScoreSettings, ...]:
     return tuple(
-        ScoreSettings(score, epsilon=epsilon, order=order, **more)
-        for order in orders
+        ScoreSettings(score, epsilon=epsilon, **place, **more)
+        for place in places
         for epsilon in epsilons
         for more in extra
     )
@@ -359,11 +390,12 @@ _MARGINS = ({"null_margin": 1.5}, {"null_margin": 2.5}, {"null_margin": 4.0})
 _LOW_MARGINS = ({"null_margin": 0.0}, {"null_margin": 0.75}, {"null_margin": 1.5})
 
 
-def methods(orders: Sequence[float] = (0.0,)) -> dict[str, Method]:
+def methods(orders: Sequence[float] = (0.0,), neighbours: Sequence[float] = (0.0,)) -> dict[str, Method]:
     """Return every method by name, with what dev data choose among.
 
     Args:
         orders: weights of word order to choose among, the same for every method.
+        neighbours: weights of the words before and after to choose among, the same for every method.
 
     Raises:
         ValueError: no weight, or one that is negative or not finite.
@@ -373,15 +405,18 @@ def methods(orders: Sequence[float] = (0.0,)) -> dict[str, Method]:
     """
     if not orders:
         raise ValueError("orders: expected at least one weight of word order, got none; 0 leaves it out")
-    soft = _scores("softmax", orders, _ATTENTION)
-    both = _scores("bidirectional", orders, _ATTENTION)
-    balanced = _scores("sinkhorn", orders, _TRANSPORT)
-    null = _scores("partial", orders, _TRANSPORT[:3], _MARGINS)
-    loose = _scores("unbalanced", orders, _TRANSPORT[:3], _RELAXATIONS)
-    cosine = tuple(ScoreSettings("cosine", order=order) for order in orders)
-    first = _scores("softmax", orders, _ATTENTION[:1])
-    both_null = _scores("bidirectional", orders, _ATTENTION, _LOW_MARGINS)
-    beaten_null = _scores("partial", orders, _TRANSPORT[:3], _LOW_MARGINS)
+    if not neighbours:
+        raise ValueError("neighbours: expected at least one weight of neighbouring words, got none; 0 leaves them out")
+    places = [{"order": order, "neighbours": weight} for order in orders for weight in neighbours]
+    soft = _scores("softmax", places, _ATTENTION)
+    both = _scores("bidirectional", places, _ATTENTION)
+    balanced = _scores("sinkhorn", places, _TRANSPORT)
+    null = _scores("partial", places, _TRANSPORT[:3], _MARGINS)
+    loose = _scores("unbalanced", places, _TRANSPORT[:3], _RELAXATIONS)
+    cosine = tuple(ScoreSettings("cosine", **place) for place in places)
+    first = _scores("softmax", places, _ATTENTION[:1])
+    both_null = _scores("bidirectional", places, _ATTENTION, _LOW_MARGINS)
+    beaten_null = _scores("partial", places, _TRANSPORT[:3], _LOW_MARGINS)
     one, two = (_THRESHOLDS,), (_GROWN_THRESHOLDS, _GROWTHS)
     found = (
         Method("softmax-argmax", "softmax attention, argmax", "attention", "argmax", first),

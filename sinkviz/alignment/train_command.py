@@ -27,6 +27,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", help="embedding model (default: by the set's languages)")
     parser.add_argument("--layer", type=int, help="hidden layer (default: the model's own default)")
     parser.add_argument(
+        "--centre",
+        action="store_true",
+        help="subtract the mean over each text's tokens; for several languages, whose cosines differ in level",
+    )
+    parser.add_argument(
         "--head",
         default="sinkhorn",
         choices=("sinkhorn", "bidirectional", "softmax", "scalars"),
@@ -34,6 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--width", type=int, help="coordinates inside the encoders")
     parser.add_argument("--layers", type=int, help="layers of each encoder")
+    parser.add_argument(
+        "--neighbours", type=int, help="words before and after a word that enter its point (default: 1)"
+    )
+    parser.add_argument(
+        "--noise", type=float, help="noise on the points in training, in their lengths; 0.6 for links across languages"
+    )
     parser.add_argument("--epochs", type=int, help="most passes over the pairs")
     parser.add_argument("--rates", metavar="NUMBERS", help="learning rates to choose among, by commas")
     parser.add_argument("--seed", type=int, default=0, help="of weights, order and held-back parts (default: 0)")
@@ -57,7 +68,7 @@ def _config(args: argparse.Namespace) -> HeadConfig:
     from sinkviz.alignment.training import HeadConfig
 
     given: dict[str, Any] = {"head": args.head, "seed": args.seed}
-    for name in ("width", "layers", "epochs"):
+    for name in ("width", "layers", "neighbours", "noise", "epochs"):
         if getattr(args, name) is not None:
             given[name] = getattr(args, name)
     if args.rates is not None:
@@ -98,7 +109,7 @@ def _run(args: argparse.Namespace) -> int:
     progress = None if args.quiet else _terminal_progress()
     model = default_model(gold) if args.model is None else args.model
     layer = load_model(model).info.layer(args.layer)
-    pairs = word_pairs(gold, model=model, layer=layer, progress=progress)
+    pairs = word_pairs(gold, model=model, layer=layer, centre=args.centre, progress=progress)
     if args.cross_validate is not None:
         seeds = tuple(int(seed) for seed in args.seeds.split(","))
         found = cross_validate(pairs, config, folds=args.cross_validate, seeds=seeds, progress=progress)
@@ -113,7 +124,7 @@ def _run(args: argparse.Namespace) -> int:
     print("F1 on pairs that were held back (they chose these settings):", _percent(trained.dev_f1))
     for name in args.evaluate:
         other = read_gold(name)
-        counts = transfer(trained, word_pairs(other, model=model, layer=layer, progress=progress))
+        counts = transfer(trained, word_pairs(other, model=model, layer=layer, centre=args.centre, progress=progress))
         scores = {kind: total_scores(counts[kind]).f1 for kind in KINDS}
         figures[other.name] = {"pairs": len(other), "f1": scores}
         print(f"F1 on {other.name}, {len(other)} pairs, nothing retuned:", _percent(scores))
@@ -122,7 +133,7 @@ def _run(args: argparse.Namespace) -> int:
             "title": args.title,
             "command": _command(args, model, layer),
             "task": "word alignment",
-            "embedding": {"model": model, "layer": layer, "unit": "word"},
+            "embedding": {"model": model, "layer": layer, "unit": "word", "centre": args.centre},
             "data": {
                 "name": args.data_name or gold.name,
                 "pairs": len(gold),
@@ -144,8 +155,9 @@ def _command(args: argparse.Namespace, model: str, layer: int) -> str:
     words = ["python", "-m", "sinkviz", "train", "--data", *(Path(name).name for name in args.data)]
     if args.pairs is not None:
         words += ["--pairs", str(args.pairs)]
-    words += ["--model", model, "--layer", str(layer), "--head", args.head]
-    for name in ("width", "layers", "epochs", "rates"):
+    words += ["--model", model, "--layer", str(layer)]
+    words += (["--centre"] if args.centre else []) + ["--head", args.head]
+    for name in ("width", "layers", "neighbours", "noise", "epochs", "rates"):
         if getattr(args, name) is not None:
             words += [f"--{name}", str(getattr(args, name))]
     for name in ("data_name", "data_licence"):

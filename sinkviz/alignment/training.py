@@ -1,13 +1,17 @@
 """Heads that learn word links on top of a frozen embedding model: the Sinkhorn Transformer on text, and its rivals.
 
-Every head shares one score, s(x, y) = α cos(x, y) + w ⟨Q(μ, x), K(ν, y)⟩ / √out from α = 1, w = 0, so that training
-starts at the untrained coupling, and one learned price z of having no partner. They differ in what is made of s:
+Every head shares one score, from α = 1, γ = 0, w = 0, so that training starts at the untrained coupling,
+
+    s(x, y) = α cos(x, y) + γ (cos(x₋, y₋) + cos(x₊, y₊)) + w ⟨Q(μ, x), K(ν, y)⟩ / √out
+
+where x₋ and x₊ are the words before and after x, and one learned price z of having no partner. They differ in what is
+made of s:
 
 * "sinkhorn": the balanced plan with a null partner on each side. Loss KL(π ‖ P), whose gradient in the cost and in z
   is (π − P)/ε exactly (`sinkviz.transformer.fenchel_young_loss`), on converged plans only;
 * "bidirectional": softmax attention in both directions, each with a null partner; mean of both cross-entropies;
 * "softmax": softmax attention of source words over target words and null; cross-entropy;
-* "scalars": the Sinkhorn head with w = 0: α and z only.
+* "scalars": the Sinkhorn head with w = 0: α, γ and z only.
 
 The target π of a pair has the marginals (a, 1)/2 and (b, 1)/2: gold links and null partners, projected onto them by
 Sinkhorn iterations. Possible links count half as much as sure ones. A pair counts with its number of words, as it does
@@ -30,13 +34,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
 
 from sinkviz import transport
 from sinkviz.alignment.evaluation import EvaluationCancelledError, make_folds
 from sinkviz.alignment.gold import GoldPair, GoldSet
 from sinkviz.alignment.links import beats_null, choose, mutual_argmax, share_matrix
 from sinkviz.alignment.metrics import f1_of_sums
-from sinkviz.transformer import SinkhornTransformer, fenchel_young_loss, pad
+from sinkviz.transformer import SinkhornTransformer, fenchel_young_loss, pad, with_neighbours
 
 Head = Literal["sinkhorn", "bidirectional", "softmax", "scalars"]
 HEADS: tuple[Head, ...] = get_args(Head)
@@ -61,8 +66,11 @@ class HeadConfig:
         scalar_rate: rate of α, w and z.
         weight_decay: decoupled, on the encoders.
         dropout: share of the points' coordinates set to 0 in training.
+        noise: length of the noise that is added to a point in training, in lengths of the point. It makes like words
+            less alike, as words of two languages are; 0 = none.
         average: decay of the running average of the weights, which is what is evaluated and kept; 0 = the last ones.
         linked_null: what a linked word gives to the null partner in the target, against 1 for a link.
+        neighbours: how many words before and after a word enter its point; 0 = none.
         shared: whether Q = K.
         turned: whether pairs are shown in a random direction.
         parts: parts of the pairs that are held back in turn to choose rate, epoch and thresholds.
@@ -81,8 +89,10 @@ class HeadConfig:
     scalar_rate: float = 3e-2
     weight_decay: float = 0.01
     dropout: float = 0.3
+    noise: float = 0.0
     average: float = 0.98
-    linked_null: float = 0.02
+    linked_null: float = 0.0
+    neighbours: int = 1
     shared: bool = True
     turned: bool = True
     parts: int = 3
@@ -91,7 +101,7 @@ class HeadConfig:
     def __post_init__(self) -> None:
         if self.head not in HEADS:
             raise ValueError(f"head: expected one of {', '.join(HEADS)}, got {self.head!r}")
-        for name, least in (("epochs", 1), ("batch", 1), ("parts", 2)):
+        for name, least in (("epochs", 1), ("batch", 1), ("parts", 2), ("neighbours", 0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ValueError(f"{name}: expected a whole number >= {least}, got {value!r}")
@@ -104,6 +114,8 @@ class HeadConfig:
         ):
             if not (math.isfinite(value) and value > 0):
                 raise ValueError(f"{name}: expected finite numbers > 0, got {value}")
+        if not 0 <= self.noise <= 10:
+            raise ValueError(f"noise: expected a number from 0 to 10, got {self.noise}")
         for name, value in (
             ("dropout", self.dropout),
             ("average", self.average),
@@ -132,6 +144,7 @@ def word_pairs(
     *,
     model: str | None = None,
     layer: int | None = None,
+    centre: bool = False,
     device: str = "auto",
     progress: Callable[[float, str], None] | None = None,
 ) -> list[WordPair]:
@@ -145,7 +158,7 @@ def word_pairs(
 
     texts = [list(words) for pair in gold.pairs for words in (pair.source, pair.target)]
     name = default_model(gold) if model is None else model
-    measures = embed_batch(texts, model=name, layer=layer, unit="word", device=device, progress=progress)
+    measures = embed_batch(texts, model=name, layer=layer, unit="word", centre=centre, device=device, progress=progress)
     result = []
     for k, pair in enumerate(gold.pairs):
         source, target = measures[2 * k], measures[2 * k + 1]
@@ -175,6 +188,7 @@ class AlignmentHead(nn.Module):
             epsilon=config.epsilon,
             normalisation="softmax" if config.head == "softmax" else "sinkhorn",
             residual=True,
+            neighbours=config.neighbours,
         )
         if config.shared:
             self.score.key_encoder = self.score.query_encoder
@@ -200,9 +214,13 @@ class AlignmentHead(nn.Module):
         """Return the cost of a batch, shape (B, n, m), float64."""
         keep = 1 - self.config.dropout
         x, y = batch.x, batch.y
+        if self.training and self.config.noise:
+            x, y = (_noisy(points, self.config.noise) for points in (x, y))
         if self.training and keep < 1 and self.config.head != "scalars":
-            query = self.score.query_encoder(x * torch.bernoulli(torch.full_like(x, keep)) / keep, batch.a.float())
-            key = self.score.key_encoder(y * torch.bernoulli(torch.full_like(y, keep)) / keep, batch.b.float())
+            own = slice(self.score.config.dim)
+            shown_x, shown_y = (functional.dropout(points[..., own], 1 - keep) for points in (x, y))
+            query = self.score.query_encoder(shown_x, batch.a.float())
+            key = self.score.key_encoder(shown_y, batch.b.float())
             return self.score._cost(query, key, x, y).double()
         return self.score.cost_tensor(x, batch.a.float(), y, batch.b.float()).double()
 
@@ -251,6 +269,11 @@ class AlignmentHead(nn.Module):
         return np.where(mask, share.numpy(), -np.inf), np.asarray(beats.numpy() & mask)
 
 
+def _noisy(points: Tensor, noise: float) -> Tensor:
+    length = points.norm(dim=-1, keepdim=True) / math.sqrt(points.shape[-1])
+    return points + noise * length * torch.randn_like(points)
+
+
 def _augment(cost: Tensor, price: Tensor) -> Tensor:
     count, n, m = cost.shape
     right = price.expand(count, n, 1)
@@ -296,10 +319,11 @@ class _Batch:
         return torch.cat([self.a, one], dim=1) / 2, torch.cat([self.b, one], dim=1) / 2
 
 
-UNLINKED = 1e-4
-EXCESS = 0.02
+UNLINKED = 1e-5
+EXCESS = 0.005
 """Least weight of the null partner against 1 for a link: it takes what a link cannot carry when words differ in weight,
-rather than pairs that are not linked (weight UNLINKED)."""
+rather than pairs that are not linked (weight UNLINKED). Larger ones teach a null partner that is too cheap: at 0.02
+links that must beat it lose 0.6 points of F1."""
 
 
 def target_plan(pair: GoldPair, linked_null: float = 0.0) -> NDArray[np.float64]:
@@ -361,10 +385,13 @@ def _turned(pair: GoldPair) -> GoldPair:
 
 
 class _Data:
-    """Pairs with their targets, made once."""
+    """Pairs with their points and targets, made once."""
 
-    def __init__(self, pairs: Sequence[WordPair], linked_null: float) -> None:
+    def __init__(self, pairs: Sequence[WordPair], linked_null: float, neighbours: int = 0) -> None:
         self.pairs = list(pairs)
+        self.points = [
+            tuple(with_neighbours(points, neighbours) for points in (pair.source, pair.target)) for pair in pairs
+        ]
         self.plans = [target_plan(pair.gold, linked_null) for pair in pairs]
         self.rows = [target_attention(pair.gold, linked_null) for pair in pairs]
         self.columns = [target_attention(_turned(pair.gold), linked_null) for pair in pairs]
@@ -375,10 +402,7 @@ class _Data:
     def take(self, indices: Sequence[int] | NDArray[np.int64], turned: Sequence[bool] | None = None) -> _Batch:
         """Return a batch of the pairs at `indices`; those that are marked turned run from target to source."""
         marks = [False] * len(indices) if turned is None else list(turned)
-        sides = [
-            (self.pairs[k].target, self.pairs[k].source) if mark else (self.pairs[k].source, self.pairs[k].target)
-            for k, mark in zip(indices, marks, strict=True)
-        ]
+        sides = [self.points[k][::-1] if mark else self.points[k] for k, mark in zip(indices, marks, strict=True)]
         x, a = pad([side[0] for side in sides], [_uniform(side[0]) for side in sides])
         y, b = pad([side[1] for side in sides], [_uniform(side[1]) for side in sides])
         n, m = a.shape[1], b.shape[1]
@@ -573,7 +597,7 @@ def train_head(
     if select not in KINDS:
         raise ValueError(f"select: expected one of {', '.join(KINDS)}, got {select!r}")
     started = time.perf_counter()
-    data = _Data(pairs, config.linked_null)
+    data = _Data(pairs, config.linked_null, config.neighbours)
     fold = make_folds([pair.gold for pair in pairs], config.parts, seed=config.seed)
     parts = [np.flatnonzero(fold == part) for part in range(config.parts)]
     options = {kind: decodings(kind) for kind in KINDS}
@@ -625,6 +649,8 @@ def train_head(
 
 def _optimiser(head: AlignmentHead, config: HeadConfig, rate: float) -> torch.optim.Optimizer:
     scalars = [head.null_cost, head.score.residual_scale, head.score.score_scale]
+    if config.neighbours:
+        scalars.append(head.score.neighbour_scale)
     names = {id(parameter) for parameter in scalars}
     encoders = [p for p in head.parameters() if id(p) not in names and p.requires_grad]
     groups: list[dict[str, Any]] = [
@@ -674,7 +700,7 @@ def cross_validate(
     fold = make_folds([pair.gold for pair in pairs], folds, seed=fold_seed)
     tables = {kind: np.zeros((len(seeds), len(pairs), 4), dtype=np.int64) for kind in KINDS}
     seconds, chosen = [], []
-    data = _Data(pairs, config.linked_null)
+    data = _Data(pairs, config.linked_null, config.neighbours)
     parameters = 0
     for number, seed in enumerate(seeds):
         for part in range(folds):
@@ -706,6 +732,6 @@ def cross_validate(
 
 def transfer(found: TrainedHead, pairs: Sequence[WordPair]) -> dict[str, Counts]:
     """Return the counts of a trained head on other pairs, kind → (pairs, 4), nothing tuned again."""
-    data = _Data(pairs, found.head.config.linked_null)
+    data = _Data(pairs, found.head.config.linked_null, found.head.config.neighbours)
     indices = np.arange(len(pairs))
     return {kind: cast("Counts", count(found.head, data, indices, [found.decodings[kind]])[0]) for kind in KINDS}

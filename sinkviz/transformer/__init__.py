@@ -7,7 +7,15 @@ from sinkviz.transformer.checkpoints import describe, load, save
 from sinkviz.transformer.encoder import EncoderTrace, MeasureEncoder
 from sinkviz.transformer.layers import EncoderBlock, MeasureAttention
 from sinkviz.transformer.loss import fenchel_young_loss
-from sinkviz.transformer.model import NORMALISATIONS, ModelConfig, Normalisation, SinkhornTransformer, Trace, pad
+from sinkviz.transformer.model import (
+    NORMALISATIONS,
+    ModelConfig,
+    Normalisation,
+    SinkhornTransformer,
+    Trace,
+    pad,
+    with_neighbours,
+)
 from sinkviz.transformer.pairs import Pairs
 from sinkviz.transformer.registry import Checkpoint, add, available, get, install
 from sinkviz.transformer.training import (
@@ -50,4 +58,5 @@ __all__ = [
     "save",
     "summary",
     "train",
+    "with_neighbours",
 ]

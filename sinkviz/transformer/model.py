@@ -30,7 +30,7 @@ class ModelConfig:
     """Everything that fixes the shape of a `SinkhornTransformer`; stored with its weights.
 
     Attributes:
-        dim: coordinates of a point.
+        dim: coordinates of a point (of its own vector, without neighbours).
         width, layers, heads, out, expansion: sizes of both encoders.
         epsilon: ε > 0, absolute (units of the cost); the start value if it is learned.
         normalisation: "sinkhorn" (balanced), "relaxed" (columns KL-relaxed), "softmax" (rows only, the paper's
@@ -40,6 +40,8 @@ class ModelConfig:
         residual: whether α·cosine(x, y) is added to a learned multiple w of the score, from α = 1 and w = 0: such a
             model starts as the untrained coupling.
         sinkhorn_iterations: Sinkhorn pairs in every layer, for "sinkformer".
+        neighbours: r; a point is then (v_i, v_{i−1}, v_{i+1}, …, v_{i−r}, v_{i+r}), see `with_neighbours`, and the
+            residual adds γ_k (cosine(x_{i−k}, y_{j−k}) + cosine(x_{i+k}, y_{j+k})) for k = 1 … r, learned from γ = 0.
 
     Raises:
         ValueError: a field of the wrong kind or out of range.
@@ -57,6 +59,7 @@ class ModelConfig:
     residual: bool = False
     expansion: int = 2
     sinkhorn_iterations: int = 8
+    neighbours: int = 0
 
     def __post_init__(self) -> None:
         # Upper ends keep a foreign file from asking for more than a machine has.
@@ -68,6 +71,7 @@ class ModelConfig:
             ("out", 1, 65_536),
             ("expansion", 1, 64),
             ("sinkhorn_iterations", 1, 1000),
+            ("neighbours", 0, 16),
         ):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
@@ -87,6 +91,14 @@ class ModelConfig:
                 f"relaxation: only the normalisation 'relaxed' takes one, got {self.relaxation!r} "
                 f"with {self.normalisation!r}"
             )
+
+        if self.neighbours and not self.residual:
+            raise ValueError(f"neighbours: they enter the residual only, got {self.neighbours} with residual=False")
+
+    @property
+    def point_dim(self) -> int:
+        """Coordinates of a point with its neighbours, (2·neighbours + 1)·dim."""
+        return (2 * self.neighbours + 1) * self.dim
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as plain JSON values."""
@@ -165,6 +177,28 @@ def pad(points: Sequence[Tensor], weights: Sequence[Tensor] | None = None) -> tu
     return padded, nn.utils.rnn.pad_sequence(list(weights), batch_first=True)
 
 
+def with_neighbours(points: Tensor, count: int) -> Tensor:
+    """Give each point the vectors of those before and after it: x_i ↦ (x_i, x_{i−1}, x_{i+1}, …, x_{i−r}, x_{i+r}).
+
+    This is how word order enters: as part of a point. Beyond either end stand zeros.
+
+    Args:
+        points: shape (n, d), in reading order. count: r ≥ 0.
+
+    Returns:
+        shape (n, (2r + 1)·d).
+
+    >>> with_neighbours(torch.tensor([[1.0], [2.0], [3.0]]), 1).tolist()
+    [[1.0, 0.0, 2.0], [2.0, 1.0, 3.0], [3.0, 2.0, 0.0]]
+    """
+    rows = len(points)
+    blocks = [points]
+    for distance in range(1, count + 1):
+        beyond = points.new_zeros(min(distance, rows), points.shape[1])
+        blocks += [torch.cat([beyond, points[: rows - len(beyond)]]), torch.cat([points[len(beyond) :], beyond])]
+    return torch.cat(blocks, dim=1)
+
+
 def _softmax_rows(cost: Tensor, a: Tensor, b: Tensor, epsilon: Tensor | float) -> SinkhornResult:
     """Return softmax attention as a joint plan, in closed form: training asks for it thousands of times."""
     scores = log_weights(b).unsqueeze(-2) - cost / epsilon
@@ -200,7 +234,7 @@ class SinkhornTransformer(nn.Module):
         width, layers, heads, out: sizes of both encoders.
         epsilon: ε > 0, absolute.
         normalisation: "sinkhorn" | "relaxed" | "softmax" | "sinkformer", see `ModelConfig`.
-        relaxation, learn_epsilon, residual, expansion, sinkhorn_iterations: see `ModelConfig`.
+        relaxation, learn_epsilon, residual, expansion, sinkhorn_iterations, neighbours: see `ModelConfig`.
 
     Raises:
         ValueError: sizes or numbers out of range.
@@ -230,6 +264,7 @@ class SinkhornTransformer(nn.Module):
         residual: bool = False,
         expansion: int = 2,
         sinkhorn_iterations: int = 8,
+        neighbours: int = 0,
     ) -> None:
         super().__init__()
         self.config = ModelConfig(
@@ -245,6 +280,7 @@ class SinkhornTransformer(nn.Module):
             residual=residual,
             expansion=expansion,
             sinkhorn_iterations=sinkhorn_iterations,
+            neighbours=neighbours,
         )
 
         def encoder() -> MeasureEncoder:
@@ -265,6 +301,8 @@ class SinkhornTransformer(nn.Module):
         if residual:
             self.residual_scale = nn.Parameter(torch.tensor(1.0))
             self.score_scale = nn.Parameter(torch.tensor(0.0))
+        if neighbours:
+            self.neighbour_scale = nn.Parameter(torch.zeros(neighbours))
 
     @classmethod
     def from_config(cls, config: ModelConfig) -> SinkhornTransformer:
@@ -291,10 +329,10 @@ class SinkhornTransformer(nn.Module):
             if isinstance(weights, Tensor):
                 raise ValueError(f"{name}: expected a list of weights beside a list of clouds, got one tensor")
             points, weights = pad(points, weights)
-        if points.ndim < 2 or points.shape[-1] != self.config.dim or points.shape[-2] == 0:
+        if points.ndim < 2 or points.shape[-1] != self.config.point_dim or points.shape[-2] == 0:
             raise ValueError(
-                f"{name}: expected points of shape (…, n, {self.config.dim}) with n >= 1, got {tuple(points.shape)}; "
-                "the model was made for points of that dimension"
+                f"{name}: expected points of shape (…, n, {self.config.point_dim}) with n >= 1, got "
+                f"{tuple(points.shape)}; the model was made for points of that dimension"
             )
         if weights is None:
             weights = points.new_full(points.shape[:-1], 1 / points.shape[-2])
@@ -306,15 +344,22 @@ class SinkhornTransformer(nn.Module):
     def encode(self, x: Tensor, a: Tensor, y: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
         """Return Q(μ, x) of shape (…, n, out) and K(ν, y) of shape (…, m, out), in the model's dtype."""
         dtype = self.query_encoder.enter.weight.dtype
-        query = self.query_encoder(x.to(dtype), a.to(dtype))
-        return query, self.key_encoder(y.to(dtype), b.to(dtype))
+        own = slice(self.config.dim)
+        query = self.query_encoder(x[..., own].to(dtype), a.to(dtype))
+        return query, self.key_encoder(y[..., own].to(dtype), b.to(dtype))
 
     def _cost(self, query: Tensor, key: Tensor, x: Tensor, y: Tensor) -> Tensor:
         score = query @ key.transpose(-1, -2) / math.sqrt(self.config.out)
         if self.config.residual:
-            unit_x = functional.normalize(x.to(score.dtype), dim=-1)
-            unit_y = functional.normalize(y.to(score.dtype), dim=-1)
-            score = self.residual_scale * (unit_x @ unit_y.transpose(-1, -2)) + self.score_scale * score
+            cosines = [
+                functional.normalize(one.to(score.dtype), dim=-1)
+                @ functional.normalize(other.to(score.dtype), dim=-1).transpose(-1, -2)
+                for one, other in zip(x.split(self.config.dim, -1), y.split(self.config.dim, -1), strict=True)
+            ]
+            score = self.residual_scale * cosines[0] + self.score_scale * score
+            for distance in range(self.config.neighbours):
+                before, after = cosines[2 * distance + 1 : 2 * distance + 3]
+                score = score + self.neighbour_scale[distance] * (before + after)
         return -score
 
     def cost_tensor(self, x: Points, a: Points | None, y: Points, b: Points | None) -> Tensor:
@@ -342,7 +387,8 @@ class SinkhornTransformer(nn.Module):
         """Couple two measures, or a batch of pairs.
 
         Args:
-            x, y: points, shapes (…, n, dim) and (…, m, dim); or lists of B clouds of any sizes.
+            x, y: points, shapes (…, n, dim) and (…, m, dim); or lists of B clouds of any sizes. A model with neighbours
+                takes points with theirs, `config.point_dim` coordinates.
             a, b: weights, shapes (…, n) and (…, m), sum 1, 0 = absent; or lists alike; uniform if None.
 
         Returns:
@@ -361,14 +407,17 @@ class SinkhornTransformer(nn.Module):
         x, a = self._prepare(x, a, "source")
         y, b = self._prepare(y, b, "target")
         dtype = self.query_encoder.enter.weight.dtype
-        query = self.query_encoder.trace(x.to(dtype), a.to(dtype))
-        key = self.key_encoder.trace(y.to(dtype), b.to(dtype))
+        own = slice(self.config.dim)
+        query = self.query_encoder.trace(x[..., own].to(dtype), a.to(dtype))
+        key = self.key_encoder.trace(y[..., own].to(dtype), b.to(dtype))
         cost = self._cost(query.output, key.output, x, y)
         return Trace(query, key, cost, self.couple(cost, a, b))
 
     @torch.no_grad()
     def cost(self, source: Measure, target: Measure) -> tuple[NDArray[np.float64], float]:
         """Return the cost of two measures and the model's ε, as `couple(…, encoder=model)` asks for them.
+
+        The neighbours of an atom, for a model that reads them, are the atoms before and after it in the measure.
 
         Returns:
             cost (n, m) float64 (computed in the model's dtype and on its device), ε absolute.
@@ -381,17 +430,26 @@ class SinkhornTransformer(nn.Module):
         >>> cost.shape, epsilon
         ((1, 2), 0.1)
         """
-        parameter = self.query_encoder.enter.weight
-        arrays = (source.points, source.weights, target.points, target.weights)
-        x, a, y, b = (torch.tensor(array, dtype=parameter.dtype, device=parameter.device) for array in arrays)
+        x, y = self._points(source), self._points(target)
+        a, b = (torch.tensor(one.weights, dtype=x.dtype, device=x.device) for one in (source, target))
         return np.asarray(self.cost_tensor(x, a, y, b).cpu().numpy(), dtype=np.float64), self.epsilon
 
     def trace_measures(self, source: Measure, target: Measure) -> Trace:
         """Return the `trace` of two measures, solved in float64."""
-        parameter = self.query_encoder.enter.weight
-        x, y = (torch.tensor(one.points, dtype=parameter.dtype, device=parameter.device) for one in (source, target))
-        a, b = (torch.tensor(one.weights, device=parameter.device) for one in (source, target))
+        x, y = self._points(source), self._points(target)
+        a, b = (torch.tensor(one.weights, device=x.device) for one in (source, target))
         return self.trace(x, a, y, b)
+
+    def _points(self, measure: Measure) -> Tensor:
+        """Return the points of a measure as the model reads them, in its dtype and on its device."""
+        parameter = self.query_encoder.enter.weight
+        points = torch.tensor(measure.points, dtype=parameter.dtype, device=parameter.device)
+        if points.shape[-1] != self.config.dim:
+            raise ValueError(
+                f"measure: expected points of {self.config.dim} coordinates, got {points.shape[-1]}; the model was "
+                "made for points of that dimension"
+            )
+        return with_neighbours(points, self.config.neighbours)
 
     def with_epsilon(self, epsilon: float) -> SinkhornTransformer:
         """Return a model of the same weights (shared) at another fixed ε."""

@@ -45,6 +45,7 @@ class Walk:
         own_epsilon: ε that belongs to the encoder, absolute; None for "none".
         mechanism: "sinkhorn", "softmax" or "relaxed": how the encoder's scores become a plan.
         relaxation: ρ, absolute, for "relaxed".
+        residual: TeX of the terms that a trained model's cost has beside ⟨Q, K⟩; "" for none.
         notes: what a reader must know, in plain sentences.
     """
 
@@ -63,6 +64,7 @@ class Walk:
     own_epsilon: float | None
     mechanism: Literal["sinkhorn", "softmax", "relaxed"] = "sinkhorn"
     relaxation: float | None = None
+    residual: str = ""
     notes: tuple[str, ...] = ()
 
 
@@ -221,11 +223,22 @@ def walk_model(weighted: tuple[Measure, Measure], model: SinkhornTransformer) ->
         return np.asarray(found.mean(0) if head is None else found[head])
 
     notes = []
+    residual = ""
     if config.residual:
+        residual = r"-\alpha\cos(x_i,y_j)"
+        if config.neighbours:
+            residual += (
+                r"-\sum_{k=1}^{" + str(config.neighbours) + r"}\gamma_k\left(\cos(x_{i-k},y_{j-k})"
+                r"+\cos(x_{i+k},y_{j+k})\right)"
+            )
         alpha, weight = (float(one.detach()) for one in (model.residual_scale, model.score_scale))
+        beside = "".join(
+            f"{float(scale):.3g} · (cosine {distance} before + cosine {distance} after) + "
+            for distance, scale in enumerate(model.neighbour_scale.detach() if config.neighbours else (), start=1)
+        )
         notes.append(
-            f"This model adds what it has learned to the plain cosine: score = {alpha:.3g} · cosine + {weight:.3g} · "
-            f"⟨Q, K⟩/√{config.out}."
+            f"This model adds what it has learned to the plain cosine: score = {alpha:.3g} · cosine + {beside}"
+            f"{weight:.3g} · ⟨Q, K⟩/√{config.out}."
         )
     if config.normalisation == "sinkformer":
         notes.append(
@@ -251,6 +264,7 @@ def walk_model(weighted: tuple[Measure, Measure], model: SinkhornTransformer) ->
         own_epsilon=model.epsilon,
         mechanism={"softmax": "softmax", "relaxed": "relaxed"}.get(config.normalisation, "sinkhorn"),  # type: ignore[arg-type]
         relaxation=config.relaxation,
+        residual=residual,
         notes=tuple(notes),
     )
 

@@ -866,8 +866,8 @@ def _cost(view: _View) -> None:
         "none": r"-\cos(x_i,y_j)",
         "heads": r"-\langle Q(x_i),K(y_j)\rangle",
     }.get(encoder, r"-\langle Q(\mu,x_i),K(\nu,y_j)\rangle/\sqrt{" + str(walk.query.shape[1]) + "}")
-    if any("adds what it has learned" in note for note in walk.notes):
-        name = r"-\alpha\cos(x_i,y_j)-w\langle Q(\mu,x_i),K(\nu,y_j)\rangle/\sqrt{" + str(walk.query.shape[1]) + "}"
+    if walk.residual:
+        name = walk.residual + r"-w\langle Q(\mu,x_i),K(\nu,y_j)\rangle/\sqrt{" + str(walk.query.shape[1]) + "}"
     _explain(
         "Moving one unit of mass from a source point to a target point has a price, the cost: low where the two fit. "
         "A word "

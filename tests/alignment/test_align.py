@@ -47,9 +47,17 @@ def test_threshold_is_monotone() -> None:
     assert not found[3]
 
 
+def test_neighbours_tell_like_words_apart() -> None:
+    source, target = "I saw the cat chase the dog .".split(), "the dog ran , for the cat chased it .".split()
+    crossed, straight = {(2, 0), (5, 5)}, {(2, 5), (5, 0)}
+    alone, with_them = (set(align(source, target, rule="mutual", order=0.0, neighbours=w)) for w in (0.0, 0.5))
+    assert crossed <= alone
+    assert straight <= with_them
+
+
 def test_null_cost_decides_as_in_couple() -> None:
     options = {"mechanism": "partial", "epsilon": 0.4, "null_cost": -0.3}
-    found = align(SOURCE, TARGET, rule="null", order=0.0, **options)
+    found = align(SOURCE, TARGET, rule="null", order=0.0, neighbours=0.0, **options)
     first, second = embed(SOURCE, unit="word"), embed(TARGET, unit="word")
     assert found == links_from_coupling(couple(first, second, **options), rule="null")
     assert 0 < len(found) < len(align(SOURCE, TARGET, rule="null", mechanism="partial", null_cost=1.0))
@@ -71,6 +79,7 @@ def test_defaults_find_most_english_links_of_the_mini_set() -> None:
         ({"growth": -0.1}, "growth: expected"),
         ({"epsilon": 0.0}, "epsilon: expected"),
         ({"order": -1.0}, "order: expected"),
+        ({"neighbours": -1.0}, "neighbours: expected"),
         ({"mechanism": "sinkhorn", "null_cost": 0.1}, "no null partner"),
         ({"mechanism": "sinkhorn", "rule": "null"}, "null partner"),
         ({"null_cost": float("nan")}, "null_cost: expected"),

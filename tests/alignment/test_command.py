@@ -26,8 +26,12 @@ def test_table_of_the_mini_set(capsys: pytest.CaptureFixture[str], tmp_path) -> 
 
 
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("--pairs", "8", "--folds", "2", "--methods", "cosine", "--json", "--orders", "0,1") == 0
-    assert json.loads(capsys.readouterr().out)["format"] == "sinkviz-evaluation"
+    assert (
+        run("--pairs", "8", "--folds", "2", "--methods", "cosine", "--json", "--orders", "0,1", "--neighbours", "0.2")
+        == 0
+    )
+    found = json.loads(capsys.readouterr().out)
+    assert (found["format"], found["orders"], found["neighbours"]) == ("sinkviz-evaluation", [0.0, 1.0], [0.2])
 
 
 @pytest.mark.parametrize(
@@ -37,6 +41,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
         (("--pairs", "0"), "--pairs"),
         (("--pairs", "8", "--methods", "other"), "expected some of"),
         (("--pairs", "8", "--orders", "x"), "--orders"),
+        (("--pairs", "8", "--neighbours", "-1"), "neighbours"),
         (("--pairs", "8", "--layer", "99"), "layer"),
     ],
 )

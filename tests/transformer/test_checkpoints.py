@@ -37,6 +37,7 @@ def test_round_trip(tmp_path: Path, normalisation: str, dtype: torch.dtype) -> N
         relaxation=0.3 if normalisation == "relaxed" else None,
         learn_epsilon=True,
         residual=True,
+        neighbours=2,
     ).to(dtype)
     with torch.no_grad():
         model.log_epsilon.fill_(-0.3)

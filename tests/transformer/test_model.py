@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sinkviz import transport
 from sinkviz.measure import Measure
-from sinkviz.transformer import NORMALISATIONS, ModelConfig, SinkhornTransformer, pad
+from sinkviz.transformer import NORMALISATIONS, ModelConfig, SinkhornTransformer, pad, with_neighbours
 
 
 def _model(normalisation: str = "sinkhorn", seed: int = 0, **more: object) -> SinkhornTransformer:
@@ -145,6 +145,64 @@ def test_a_residual_model_starts_as_the_untrained_coupling() -> None:
     torch.testing.assert_close(cost, -cosine)
 
 
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 6), st.integers(0, 8))
+def test_neighbours_are_the_points_before_and_after(rows: int, count: int) -> None:
+    points = torch.randn(rows, 3)
+    wide = with_neighbours(points, count)
+    assert wide.shape == (rows, 3 * (2 * count + 1))
+    blocks = wide.split(3, dim=1)
+    assert torch.equal(blocks[0], points)
+    for distance in range(1, count + 1):
+        for block, step in zip(blocks[2 * distance - 1 : 2 * distance + 1], (-distance, distance), strict=True):
+            for i in range(rows):
+                there = 0 <= i + step < rows
+                assert torch.equal(block[i], points[i + step] if there else torch.zeros(3))
+
+
+def test_the_residual_adds_the_cosines_of_neighbours() -> None:
+    x, a, y, b = _clouds(6, 4, 5)
+    model = _model(residual=True, neighbours=2)
+    wide = (with_neighbours(x, 2), a, with_neighbours(y, 2), b)
+    cosine = (torch.nn.functional.normalize(x, dim=-1) @ torch.nn.functional.normalize(y, dim=-1).T).numpy()
+    np.testing.assert_allclose(model.cost_tensor(*wide).detach(), -cosine, atol=1e-12)
+    with torch.no_grad():
+        model.neighbour_scale.copy_(torch.tensor([0.5, 0.25]))
+    expected = cosine.copy()
+    for i in range(4):
+        for j in range(5):
+            for scale, step in ((0.5, 1), (0.5, -1), (0.25, 2), (0.25, -2)):
+                if 0 <= i + step < 4 and 0 <= j + step < 5:
+                    expected[i, j] += scale * cosine[i + step, j + step]
+    np.testing.assert_allclose(model.cost_tensor(*wide).detach(), -expected, atol=1e-12)
+    source, target = (Measure.from_points(one.numpy(), weights=w.numpy()) for one, w in ((x, a), (y, b)))
+    # Measures keep their points in float32.
+    np.testing.assert_allclose(model.cost(source, target)[0], -expected, atol=1e-6)
+    trace = model.trace_measures(source, target)
+    np.testing.assert_allclose(trace.cost, -expected, atol=1e-6)
+    assert trace.result.converged
+    with pytest.raises(ValueError, match=r"points of shape \(…, n, 10\)"):
+        model.cost_tensor(x, a, y, b)
+    with pytest.raises(ValueError, match="2 coordinates, got 10"):
+        model.cost(Measure.from_points(wide[0].numpy()), target)
+
+
+def test_a_model_with_neighbours_keeps_the_laws_on_points_that_carry_them() -> None:
+    x, a, y, b = _clouds(1, 5, 4)
+    model = _model(residual=True, neighbours=1)
+    with torch.no_grad():
+        model.neighbour_scale.fill_(0.4)
+        model.score_scale.fill_(1.0)
+    x, y = with_neighbours(x, 1), with_neighbours(y, 1)
+    plan = model(x, a, y, b).plan
+    rows, columns = torch.tensor([3, 0, 4, 1, 2]), torch.tensor([2, 3, 0, 1])
+    shuffled = model(x[rows], a[rows], y[columns], b[columns]).plan
+    torch.testing.assert_close(shuffled, plan[rows][:, columns], atol=1e-6, rtol=0)
+    split = model(torch.cat((x, x[:1])), torch.cat((a[:1] / 2, a[1:], a[:1] / 2)), y, b).plan
+    torch.testing.assert_close(split[0] + split[5], plan[0], atol=1e-6, rtol=0)
+    torch.testing.assert_close(split[1:5], plan[1:], atol=1e-6, rtol=0)
+
+
 def test_another_epsilon_on_the_same_weights() -> None:
     x, a, y, b = _clouds(7, 4, 5)
     model = _model(learn_epsilon=True)
@@ -166,6 +224,8 @@ def test_another_epsilon_on_the_same_weights() -> None:
         ({"width": 2.0}, "width"),
         ({"layers": 10**9}, "layers"),
         ({"learn_epsilon": 1}, "learn_epsilon"),
+        ({"neighbours": 1}, "neighbours"),
+        ({"neighbours": -1, "residual": True}, "neighbours"),
     ],
 )
 def test_configurations_are_checked(fields: dict[str, object], word: str) -> None:
