@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sinkviz.measure import Origin
 from sinkviz.resources import ROOT
 from sinkviz.transformer import checkpoints
 from sinkviz.transformer.model import ModelConfig, SinkhornTransformer
@@ -40,6 +41,26 @@ class Checkpoint:
     def load(self) -> SinkhornTransformer:
         """Read the model; ValueError as `checkpoints.load` raises it."""
         return checkpoints.load(self.path)
+
+    def mismatch(self, origin: Origin) -> str:
+        """Return how vectors differ from those that the model says it was trained on; "" if they do not, or if it
+        does not say.
+
+        >>> get("word-alignment").mismatch(Origin(model="all-MiniLM-L6-v2", layer=3))
+        ''
+        >>> get("word-alignment").mismatch(Origin(model="all-MiniLM-L6-v2", layer=6))
+        'trained on all-MiniLM-L6-v2, layer 3; these are all-MiniLM-L6-v2, layer 6'
+        """
+        stated = self.about.get("embedding")
+        if not isinstance(stated, dict) or not origin.model:
+            return ""
+        own = _vectors(stated.get("model"), stated.get("layer"), bool(stated.get("centre", False)))
+        here = _vectors(origin.model, origin.layer, origin.centred)
+        return "" if own == here else f"trained on {own}; these are {here}"
+
+
+def _vectors(model: object, layer: object, centred: bool) -> str:
+    return f"{str(model)[:80]}, layer {str(layer)[:8]}{', centred' if centred else ''}"
 
 
 def shipped_folder() -> Path:

@@ -26,7 +26,7 @@ from sinkviz.ui.cache import RecentlyUsed
 from sinkviz.ui.link import pack
 from sinkviz.ui.memory import SOURCE, TARGET, remember
 from sinkviz.ui.state import Control, choice, number
-from sinkviz.ui.words import count, plain, say
+from sinkviz.ui.words import count, plain, say, warn_of_other_vectors
 
 MAXIMUM_PAIRS = 4_000_000
 """Pairs of atoms that the live view is solved on, about 2,000 × 2,000; more are solved beside the page."""
@@ -315,7 +315,8 @@ def _scores(measures: tuple[Measure, Measure]) -> None:
     """Choose where the scores come from; drawn late, because the list of trained models needs torch."""
     from sinkviz.transformer.registry import available
 
-    encoders = [COSINE, *available(measures[0].dimension)]
+    trained = available(measures[0].dimension)
+    encoders = [COSINE, *trained]
     if st.session_state["encoder"] not in encoders:
         st.session_state["encoder"] = COSINE
     if len(encoders) > 1:
@@ -328,6 +329,8 @@ def _scores(measures: tuple[Measure, Measure]) -> None:
             help="Where the scores come from: the cosine of the embeddings, or a trained Sinkhorn Transformer.",
             persist_state="session",
         )
+    if st.session_state["encoder"] != COSINE:
+        warn_of_other_vectors(st.warning, trained[st.session_state["encoder"]], measures[0])
 
 
 def _explore(measures: tuple[Measure, Measure]) -> None:

@@ -18,7 +18,7 @@ from sinkviz.ui import compare, live, state
 from sinkviz.ui.cache import RecentlyUsed
 from sinkviz.ui.memory import remember
 from sinkviz.ui.state import Control, choice
-from sinkviz.ui.words import count, plain, say
+from sinkviz.ui.words import count, plain, say, warn_of_other_vectors
 
 if TYPE_CHECKING:
     from sinkviz.coupling import Coupling
@@ -101,6 +101,7 @@ def page() -> None:
             st.warning("These are the last steps that could be walked; they do not belong to the choices above.")
         else:
             st.session_state["last_walk"] = walk
+            _warn(walk.source)
         for line in walk.notes:
             st.caption(line)
         if st.session_state.get("mechanism") == "partial":
@@ -193,6 +194,16 @@ def _controls() -> None:
                 help="Subtract the mean of each text's tokens first.",
                 persist_state="session",
             )
+
+
+def _warn(source: Measure) -> None:
+    from sinkviz.transformer.registry import available
+
+    encoder = st.session_state["inside_encoder"]
+    if encoder in ("trained", "sinkformer"):
+        chosen = available().get(st.session_state.get(f"{encoder}_model") or "")
+        if chosen is not None:
+            warn_of_other_vectors(st.warning, chosen, source)
 
 
 def _known(encoder: str) -> dict[str, str]:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sinkviz.measure import Measure
+    from sinkviz.transformer.registry import Checkpoint
 
 _MARKUP = frozenset("\\`*_{}[]()#+-.!|<>$:~&=^")
 
@@ -20,6 +24,13 @@ def plain(text: str) -> str:
 def say(show: Callable[..., Any], words: str, quoted: str = "") -> None:
     """Show a message: our words as markdown, what is quoted from elsewhere as plain text."""
     show(words + plain(quoted))
+
+
+def warn_of_other_vectors(show: Callable[..., Any], checkpoint: Checkpoint, measure: Measure) -> None:
+    """Say so where a trained model meets other vectors than it was trained on: of the same length, but strangers."""
+    found = checkpoint.mismatch(measure.origin)
+    if found:
+        say(show, "The trained model does not know these vectors, so its scores mean little here: ", f"{found}.")
 
 
 def count(number: int, noun: str) -> str:

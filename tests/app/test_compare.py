@@ -72,6 +72,24 @@ def test_the_plan_of_the_picture_is_that_of_pot(app: AppTest) -> None:
     np.testing.assert_allclose(plan, ot.sinkhorn(a, b, cost, epsilon, stopThr=1e-12), atol=1e-5)
 
 
+def test_a_trained_model_says_when_the_vectors_are_not_its_own(app: AppTest) -> None:
+    type_texts(app, "The dog sleeps.", "A cat is awake now.")
+    untrained = blob(app)
+    app.segmented_control(key="encoder").set_value("word-alignment")
+    check(app.run())
+    assert messages(app) == ""
+    assert blob(app) != untrained
+    app.selectbox(key="layer").set_value(6)
+    check(app.run())
+    said = messages(app).replace("\\", "")
+    assert "does not know these vectors" in said
+    assert "trained on all-MiniLM-L6-v2, layer 3; these are all-MiniLM-L6-v2, layer 6." in said
+    app.selectbox(key="layer").set_value(3)
+    app.checkbox(key="centre").set_value(True)
+    check(app.run())
+    assert "layer 3, centred." in messages(app).replace("\\", "")
+
+
 def test_swap_clear_and_example(app: AppTest) -> None:
     before = app.text_area(key="source").value, app.text_area(key="target").value
     app.button(key="swap").click()

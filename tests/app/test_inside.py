@@ -180,6 +180,16 @@ def test_without_a_model_it_says_what_to_do_and_keeps_the_last_steps(
     assert len(app.get("plotly_chart")) == PICTURES["tokens"]
 
 
+def test_the_shipped_model_walks_with_the_words_beside_each_word() -> None:
+    app = choose(type_texts(start(), *TEXTS), "trained")
+    assert app.session_state["trained_model"] == "word-alignment"
+    assert messages(app) == ""
+    assert "(cosine 1 before + cosine 1 after)" in "\n".join(caption.value for caption in app.caption)
+    app.session_state["layer"] = 6
+    check(app.run())
+    assert "trained on all-MiniLM-L6-v2, layer 3; these are all-MiniLM-L6-v2, layer 6." in messages(app)
+
+
 def test_an_uploaded_model_is_checked_first(models: Path) -> None:
     app = choose(start(), "trained")
     uploader = app.get("file_uploader")[-1]
