@@ -120,6 +120,12 @@ def _options(gold: GoldSet | None) -> dict[str, Any]:
             help="Let every method choose a weight for word order too, the same choices for all.",
             persist_state="session",
         )
+        neighbours = st.checkbox(
+            "Neighbouring words",
+            key="evidence_neighbours",
+            help="Let every method choose a weight for the words before and after, which tell two like words apart.",
+            persist_state="session",
+        )
         curves = st.checkbox(
             "Curves", key="evidence_curves", help="F1 over ε and over layers; takes longer.", persist_state="session"
         )
@@ -128,6 +134,7 @@ def _options(gold: GoldSet | None) -> dict[str, Any]:
         "layer": None if layer == "default" else layer,
         "method_names": tuple(chosen),
         "orders": (0.0, 0.3, 0.6) if order else (0.0,),
+        "neighbours": (0.0, 0.05, 0.15) if neighbours else (0.0,),
         "epsilon_curve": curves,
         "layer_curve": curves,
         "folds": min(5, max(2, len(gold) // 4)) if gold is not None else 5,
@@ -150,9 +157,15 @@ def _start(gold: GoldSet, options: dict[str, Any]) -> None:
 
 
 def _show(gold: GoldSet, result: EvaluationResult) -> None:
+    choices = "".join(
+        f" · {name} {', '.join(f'{weight:g}' for weight in weights)} to choose among"
+        for name, weights in (("word order", result.orders), ("neighbouring words", result.neighbours))
+        if any(weights)
+    )
     st.caption(
         f"{plain(result.data)}: {count(result.pairs, 'pair')}, {count(result.links, 'sure link')} · "
-        f"{plain(result.model)}, layer {result.layer} · tuned on {plain(result.tuned_on)} · {result.seconds:.1f} s"
+        f"{plain(result.model)}, layer {result.layer} · tuned on {plain(result.tuned_on)}{choices} · "
+        f"{result.seconds:.1f} s"
     )
     if result.unsolved:
         st.error(f"{result.unsolved} solves stopped before their tolerance; their links are counted as they are.")

@@ -212,7 +212,7 @@ def test_the_average_of_the_weights_is_kept() -> None:
     pairs = planted(40)
     last, averaged = (train_head(pairs, replace(SMALL, epochs=2, average=decay)) for decay in (0.0, 0.9))
     untrained = AlignmentHead(8, SMALL)
-    moved = [float((one.head.null_cost - untrained.null_cost).abs()) for one in (last, averaged)]
+    moved = [abs(one.head.null_cost.item() - untrained.null_cost.item()) for one in (last, averaged)]
     assert moved[0] != moved[1]
 
 

@@ -75,6 +75,24 @@ def test_a_pair_opens_in_compare(finished: AppTest) -> None:
     assert len(finished.get("plotly_chart")) == 2
 
 
+def test_word_order_and_neighbours_are_offered_to_every_method() -> None:
+    app = AppTest.from_file(APP, default_timeout=60).run()
+    app.switch_page("pages/evidence.py")
+    check(app.run())
+    app.multiselect(key="evidence_methods").set_value(["cosine"])
+    app.selectbox(key="evidence_model").set_value("all-MiniLM-L6-v2")
+    app.checkbox(key="evidence_order").set_value(True)
+    app.checkbox(key="evidence_neighbours").set_value(True)
+    check(app.run())
+    app.button(key="evidence_run").click()
+    check(app.run())
+    wait(app)
+    _, result = app.session_state["evidence_result"]
+    assert (result.orders, result.neighbours) == ((0.0, 0.3, 0.6), (0.0, 0.05, 0.15))
+    said = "\n".join(caption.value for caption in app.caption)
+    assert "word order 0, 0.3, 0.6 to choose among · neighbouring words 0, 0.05, 0.15 to choose among" in said
+
+
 def test_a_file_that_is_no_gold_set_is_said() -> None:
     app = AppTest.from_file(APP, default_timeout=60).run()
     app.switch_page("pages/evidence.py")
