@@ -166,12 +166,12 @@ async def visit(url: str, process: int, options: argparse.Namespace, tally: Tall
         users = []
         for number in range(options.sessions):
             heavy = options.heavy and number == 0
-            users.append(session(_scripted(browser), url, number, end, tally, heavy, options.pause))
+            users.append(session(_Scripted(browser), url, number, end, tally, heavy, options.pause))
         await asyncio.gather(watch(process, start, end, tally), *users)
         await browser.close()
 
 
-class _scripted:  # noqa: N801
+class _Scripted:
     """A browser whose contexts know how to look into shadow roots."""
 
     def __init__(self, browser: Any) -> None:

@@ -124,7 +124,7 @@ def align(
         found = _untrained(first, second, mechanism, epsilon, null_cost, threshold, rule, growth, order, neighbours)
     else:
         if order or neighbours:
-            raise ValueError("order, neighbours: an encoder has its own, leave them out")
+            raise ValueError(f"order, neighbours: an encoder has its own, got {order} and {neighbours}; leave them out")
         found = _trained(first, second, mechanism, epsilon, null_cost, threshold, rule, growth, encoder)
     rows, columns = _word_numbers(source, first), _word_numbers(target, second)
     return [(rows[i], columns[j]) for i, j in found]

@@ -19,6 +19,9 @@ DESCRIPTION = (
     "couple(encoder=…) and the pages can use. With --cross-validate: report on held-out folds instead."
 )
 
+_OWN = ("width", "layers", "neighbours", "noise", "epochs")
+"""Options that are fields of HeadConfig by the same name."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command to a parser."""
@@ -68,7 +71,7 @@ def _config(args: argparse.Namespace) -> HeadConfig:
     from sinkviz.alignment.training import HeadConfig
 
     given: dict[str, Any] = {"head": args.head, "seed": args.seed}
-    for name in ("width", "layers", "neighbours", "noise", "epochs"):
+    for name in _OWN:
         if getattr(args, name) is not None:
             given[name] = getattr(args, name)
     if args.rates is not None:
@@ -157,7 +160,7 @@ def _command(args: argparse.Namespace, model: str, layer: int) -> str:
         words += ["--pairs", str(args.pairs)]
     words += ["--model", model, "--layer", str(layer)]
     words += (["--centre"] if args.centre else []) + ["--head", args.head]
-    for name in ("width", "layers", "neighbours", "noise", "epochs", "rates"):
+    for name in (*_OWN, "rates"):
         if getattr(args, name) is not None:
             words += [f"--{name}", str(getattr(args, name))]
     for name in ("data_name", "data_licence"):

@@ -226,11 +226,8 @@ def walk_model(weighted: tuple[Measure, Measure], model: SinkhornTransformer) ->
     residual = ""
     if config.residual:
         residual = r"-\alpha\cos(x_i,y_j)"
-        if config.neighbours:
-            residual += (
-                r"-\sum_{k=1}^{" + str(config.neighbours) + r"}\gamma_k\left(\cos(x_{i-k},y_{j-k})"
-                r"+\cos(x_{i+k},y_{j+k})\right)"
-            )
+        for k in range(1, config.neighbours + 1):
+            residual += rf"-\gamma_{{{k}}}\left(\cos(x_{{i-{k}}},y_{{j-{k}}})+\cos(x_{{i+{k}}},y_{{j+{k}}})\right)"
         alpha, weight = (float(one.detach()) for one in (model.residual_scale, model.score_scale))
         beside = "".join(
             f"{float(scale):.3g} · (cosine {distance} before + cosine {distance} after) + "

@@ -114,16 +114,18 @@ def test_attention_with_a_null_partner_is_that_of_couple() -> None:
 
 
 @pytest.mark.parametrize("settings", [s for s in ALL if s.score not in ("softmax", "relaxed")], ids=lambda s: s.score)
-def test_turning_the_pair_turns_the_shares(settings: ScoreSettings) -> None:
+@pytest.mark.parametrize("neighbours", [0.0, 0.3])
+def test_turning_the_pair_turns_the_shares(settings: ScoreSettings, neighbours: float) -> None:
     (table,) = cosines(4, (4, 6))
-    settings = replace(settings, order=0.7, neighbours=0.3)
+    settings = replace(settings, order=0.7, neighbours=neighbours)
     forth = shares(batches([table])[0], settings).share[0]
     back = shares(batches([table.T.copy()])[0], settings).share[0]
     assert np.allclose(forth, back.T, atol=2e-3)
 
 
 @pytest.mark.parametrize("settings", ALL, ids=lambda s: s.score)
-def test_scale_of_the_cosines_does_not_matter(settings: ScoreSettings) -> None:
+@pytest.mark.parametrize("neighbours", [0.0, 0.2])
+def test_scale_of_the_cosines_does_not_matter(settings: ScoreSettings, neighbours: float) -> None:
     if settings.score == "unbalanced":
         pytest.skip("its mass depends on the level of the cost")
     (table,) = cosines(5, (4, 5))

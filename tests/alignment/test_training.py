@@ -88,15 +88,17 @@ def test_training_starts_at_the_untrained_cosine(name: str, neighbours: int) -> 
         assert torch.allclose(cost[k, :n, :m], -cosine.double(), atol=1e-6)
 
 
+@pytest.mark.parametrize("neighbours", [0, 1])
 @pytest.mark.parametrize("name", HEADS)
-def test_padding_changes_no_share(name: str) -> None:
+def test_padding_changes_no_share(name: str, neighbours: int) -> None:
     pairs = planted(5, seed=3)
     torch.manual_seed(0)
-    head = AlignmentHead(8, replace(SMALL, head=name, neighbours=1)).eval()
+    head = AlignmentHead(8, replace(SMALL, head=name, neighbours=neighbours)).eval()
     with torch.no_grad():
         head.score.score_scale.fill_(1.0)
-        head.score.neighbour_scale.fill_(0.3)
-    data = _Data(pairs, 0.2, 1)
+        if neighbours:
+            head.score.neighbour_scale.fill_(0.3)
+    data = _Data(pairs, 0.2, neighbours)
     whole, beats = head.shares(data.take(range(5)))
     for k in range(5):
         alone, alone_beats = head.shares(data.take([k]))
