@@ -25,7 +25,12 @@ def page(server: Any, open_page: Open) -> Any:
 
 
 def run(page: Any) -> None:
-    page.get_by_role("button", name="Run", exact=True).click()
+    from playwright.sync_api import expect
+
+    button = page.get_by_role("button", name="Run", exact=True)
+    expect(button).to_have_count(1, timeout=30_000)  # While a script runs, the button of the last one may still stand.
+    expect(button).to_be_enabled(timeout=30_000)
+    button.click()
     page.get_by_text("95 % bootstrap intervals over").first.wait_for(timeout=120_000)
 
 
@@ -65,9 +70,11 @@ def test_an_uploaded_set_is_run_and_its_words_stay_text(page: Any) -> None:
 
 
 def test_a_file_that_is_no_gold_set_is_said(page: Any) -> None:
+    from playwright.sync_api import expect
+
     page.get_by_role("radio", name="Your own files").click()
     page.locator("input[type=file]").first.set_input_files(
         {"name": "gold.json", "mimeType": "application/json", "buffer": b'{"no": "gold"}'}
     )
     page.get_by_role("alert").first.wait_for()
-    assert page.get_by_role("button", name="Run", exact=True).is_disabled()
+    expect(page.get_by_role("button", name="Run", exact=True)).to_be_disabled(timeout=30_000)
