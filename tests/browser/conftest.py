@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -14,12 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import TimeoutError as NotThere
+from playwright.sync_api import expect, sync_playwright
 
 ROOT = Path(__file__).parents[2]
 ARGUMENTS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 ).split()
+expect.set_options(timeout=30_000)
 
 
 def chromium_path() -> str:
@@ -37,8 +41,6 @@ def chromium_path() -> str:
 def browser() -> Iterator[Any]:
     """One headless Chromium for all browser tests."""
     path = chromium_path()
-    from playwright.sync_api import sync_playwright
-
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield launched
@@ -138,3 +140,26 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
     for context in contexts:
         context.close()
     assert problems == []
+
+
+@pytest.fixture
+def pick_option() -> Callable[[Any, str, str | int], None]:
+    """Choose an option of a list, by its text or its place."""
+
+    def pick(page: Any, label: str, option: str | int) -> None:
+        box = page.get_by_role("combobox", name=re.compile(label)).first
+        options = page.get_by_role("option")
+        wanted = options.nth(option) if isinstance(option, int) else page.get_by_role("option", name=option, exact=True)
+        idle = page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]')
+        for _ in range(5):
+            # A script that ends while the list opens may draw the box anew, and the list is gone.
+            idle.wait_for()
+            box.click()
+            try:
+                wanted.click(timeout=6_000)
+                return
+            except NotThere:
+                continue
+        raise AssertionError(f"{label}: {option!r} was not offered, but {options.all_inner_texts()}")
+
+    return pick

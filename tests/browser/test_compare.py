@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 Open = Callable[..., Any]
+Pick = Callable[[Any, str, str | int], None]
 HOSTILE = "<b>bold</b> <script>x</script> $x^2$ :red[x] &amp; the the the 2026-12-01"
 
 
@@ -79,13 +81,12 @@ def page(server: Any, open_page: Open) -> Any:
     return opened
 
 
-def test_typed_texts_and_examples_are_drawn(page: Any) -> None:
+def test_typed_texts_and_examples_are_drawn(page: Any, pick_option: Pick) -> None:
     type_text(page, "Source text", "A small fish swam.")
     wait_for_atoms(page, "source", ["A", "small", "fish", "swam", "."])
     page.get_by_role("button", name="Swap").click()
     wait_for_atoms(page, "target", ["A", "small", "fish", "swam", "."])
-    page.get_by_role("combobox", name=re.compile("Example")).click()
-    page.get_by_role("option").nth(2).click()
+    pick_option(page, "Example", 2)
     page.wait_for_function(
         "() => !document.querySelector('textarea[aria-label=\"Target text\"]').value.startsWith('A small fish')"
     )
@@ -154,7 +155,7 @@ def test_nothing_typed_is_lost_by_a_reload(page: Any) -> None:
     page.wait_for_function(
         """() => document.querySelector('textarea[aria-label="Target text"]')?.value === 'typed, not yet sent'"""
     )
-    assert page.get_by_label("Source text", exact=True).input_value() == "Typed and sent."
+    expect(page.get_by_label("Source text", exact=True)).to_have_value("Typed and sent.")
     wait_for_text(page, "target", "typed, not yet sent")
     assert "texts=" not in page.url
 
@@ -181,7 +182,7 @@ def test_nothing_typed_is_lost_by_an_error(page: Any) -> None:
     assert len(atoms(page, "source")) > 1  # the last good picture
     type_text(page, "Source text", "All good again")
     wait_for_text(page, "source", "All good again")
-    assert page.get_by_text("The source is empty").count() == 0
+    expect(page.get_by_text("The source is empty")).to_have_count(0)
 
 
 def test_half_a_surrogate_pair_is_refused_or_replaced_but_never_breaks_the_page(page: Any) -> None:
@@ -235,7 +236,7 @@ def test_nothing_typed_is_lost_by_a_page_change(page: Any) -> None:
     page.get_by_role("link", name="Compare").click()
     wait_for_text(page, "source", "Kept across pages.")
     wait_for_text(page, "target", "typed before leaving")
-    assert page.get_by_label("Target text", exact=True).input_value() == "typed before leaving"
+    expect(page.get_by_label("Target text", exact=True)).to_have_value("typed before leaving")
     page.wait_for_function("() => location.search.includes('unit=word')")
 
 
@@ -288,14 +289,13 @@ def test_a_pair_of_sentences_of_a_long_text_opens_into_its_words(page: Any) -> N
 
 
 @pytest.mark.parametrize(("kind", "start"), [("PDF", b"%PDF-"), ("PNG", b"\x89PNG"), ("SVG", b"<?xml")])
-def test_a_figure_for_print_is_downloaded(page: Any, kind: str, start: bytes) -> None:
+def test_a_figure_for_print_is_downloaded(page: Any, pick_option: Pick, kind: str, start: bytes) -> None:
     wait_drawn(page)
     page.get_by_text("Figures to keep", exact=True).click()
     make = page.get_by_role("button", name="Make the file")
     make.wait_for(timeout=30_000)
     if kind != "PDF":
-        page.get_by_label("Format", exact=True).click()
-        page.get_by_role("option", name=kind, exact=True).click()
+        pick_option(page, "Format", kind)
     make.click()
     download = page.get_by_role("button", name=f"Download sinkviz.{kind.lower()}")
     download.wait_for(timeout=60_000)

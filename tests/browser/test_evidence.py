@@ -8,25 +8,24 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 Open = Callable[..., Any]
+Pick = Callable[[Any, str, str | int], None]
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
 @pytest.fixture
-def page(server: Any, open_page: Open) -> Any:
+def page(server: Any, open_page: Open, pick_option: Pick) -> Any:
     """The page, with the model that is on every machine."""
     opened = open_page(f"{server.url}/evidence")
     opened.get_by_role("button", name="Run", exact=True).wait_for()
-    opened.get_by_role("combobox", name=re.compile("Model")).first.click()
-    opened.get_by_role("option", name="all-MiniLM-L6-v2").click()
+    pick_option(opened, "Model", "all-MiniLM-L6-v2")
     opened.wait_for_timeout(1000)
     return opened
 
 
 def run(page: Any) -> None:
-    from playwright.sync_api import expect
-
     button = page.get_by_role("button", name="Run", exact=True)
     expect(button).to_have_count(1, timeout=30_000)  # While a script runs, the button of the last one may still stand.
     expect(button).to_be_enabled(timeout=30_000)
@@ -42,12 +41,12 @@ def test_a_run_shows_intervals_and_opens_a_pair_with_its_gold_links(page: Any) -
     drawn = page.locator(".js-plotly-plot").first
     for label in ("bidirectional softmax", "mutual cosine", "Sinkhorn with null partner, mutual"):
         drawn.get_by_text(label, exact=True).first.wait_for()
-    assert page.get_by_text(re.compile(r"points of F1 \(95 % interval")).count() == 4
+    expect(page.get_by_text(re.compile(r"points of F1 \(95 % interval"))).to_have_count(4)
     page.get_by_role("button", name="Open this pair in Compare").click()
     page.get_by_role("radio", name=re.compile("gold", re.IGNORECASE)).and_(
         page.locator("[aria-checked=true]")
     ).wait_for()
-    assert page.get_by_label("Source text", exact=True).input_value().startswith("The old bridge")
+    expect(page.get_by_label("Source text", exact=True)).to_have_value(re.compile("^The old bridge"))
 
 
 def test_an_uploaded_set_is_run_and_its_words_stay_text(page: Any) -> None:
@@ -70,8 +69,6 @@ def test_an_uploaded_set_is_run_and_its_words_stay_text(page: Any) -> None:
 
 
 def test_a_file_that_is_no_gold_set_is_said(page: Any) -> None:
-    from playwright.sync_api import expect
-
     page.get_by_role("radio", name="Your own files").click()
     page.locator("input[type=file]").first.set_input_files(
         {"name": "gold.json", "mimeType": "application/json", "buffer": b'{"no": "gold"}'}

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 Open = Callable[..., Any]
+Pick = Callable[[Any, str, str | int], None]
 STEPS = (
     ("Tokens and weights", "Weights of the source"),
     ("Encoder layers", "Both clouds"),
@@ -93,9 +95,8 @@ def test_the_cloud_moves_with_the_layer(page: Any) -> None:
     assert sum(one != other for one, other in zip(before, after, strict=True)) > len(before) / 2
 
 
-def test_the_heads_temperature_is_marked_on_the_dial(page: Any) -> None:
-    page.get_by_role("combobox", name=re.compile("Encoder")).click()
-    page.get_by_role("option", name="The embedding model's own head").click()
+def test_the_heads_temperature_is_marked_on_the_dial(page: Any, pick_option: Pick) -> None:
+    pick_option(page, "Encoder", "The embedding model's own head")
     mark = page.locator(".sinkviz-marks b", has_text="√32 = 5.66")
     mark.wait_for()
     dial = page.get_by_role("slider", name=re.compile("how much the plan may blur"))
@@ -118,8 +119,9 @@ def test_the_heads_temperature_is_marked_on_the_dial(page: Any) -> None:
 def test_nothing_typed_is_lost_between_the_pages(server: Any, open_page: Open) -> None:
     page = open_page(f"{server.url}/inside?unit=word")
     wait_for_picture(page, "Weights of the source")
-    first = page.get_by_label("Source text", exact=True).input_value()
-    assert first
+    area = page.get_by_label("Source text", exact=True)
+    expect(area).not_to_have_value("")
+    first = area.input_value()
     type_text(page, "Target text", "Typed on the inside.")
     wait_for_label(page, "inside")
     for name in ("Compare", "Theorem", "Inside", "Compare"):
@@ -129,7 +131,7 @@ def test_nothing_typed_is_lost_between_the_pages(server: Any, open_page: Open) -
             page.wait_for_function(
                 "() => document.querySelector('textarea[aria-label=\"Target text\"]')?.value === 'Typed on the inside.'"
             )
-            assert page.get_by_label("Source text", exact=True).input_value() == first
+            expect(page.get_by_label("Source text", exact=True)).to_have_value(first)
 
 
 def test_hostile_text_is_shown_as_text(page: Any) -> None:

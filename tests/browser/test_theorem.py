@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 Open = Callable[..., Any]
 
@@ -86,7 +87,7 @@ def test_a_run_is_started_stopped_and_resumed(page: Any) -> None:
     page.get_by_role("button", name="Resume", exact=True).click()
     page.get_by_role("button", name="Result as JSON").wait_for(timeout=120_000)
     page.get_by_text(re.compile("the softmax model misses by")).wait_for(timeout=120_000)
-    assert page.get_by_text(re.compile(r"Stopped at")).count() == 0
+    expect(page.get_by_text(re.compile(r"Stopped at"))).to_have_count(0)
 
 
 def test_stored_runs_are_drawn(page: Any) -> None:
