@@ -388,13 +388,22 @@ def _edinburgh_items(data: bytes | str, name: str) -> list[tuple[int, Mapping[st
     return items
 
 
+def _holds_more(items: list[tuple[int, Mapping[str, Any]]], others: list[tuple[int, Mapping[str, Any]]]) -> bool:
+    """Return whether the links of `items` hold those of `others` in every pair, and more in one."""
+    try:
+        links = [[parse_links(_text_field(item, "sureAlign"))[0] for _, item in side] for side in (items, others)]
+    except ValueError:
+        return False  # Reading them pair by pair says where.
+    return all(a >= b for a, b in zip(*links, strict=True)) and any(a > b for a, b in zip(*links, strict=True))
+
+
 def parse_edinburgh(data: bytes | str, possible: bytes | str | None = None, *, name: str = "edinburgh") -> GoldSet:
     """Read the Edinburgh++ JSON list, and the second file in which possible links count as sure.
 
     Args:
         data: the file of sure links.
         possible: the file of sure and possible links of the same pairs in the same order; None if there is
-            none.
+            none. Which of two files is which, their links say: a browser sends them in the order of their names.
 
     Raises:
         ValueError: damaged JSON, missing fields, links out of range, or two files that do not fit (the line
@@ -404,6 +413,8 @@ def parse_edinburgh(data: bytes | str, possible: bytes | str | None = None, *, n
     wider = None if possible is None else _edinburgh_items(possible, f"{name} (possible)")
     if wider is not None and len(wider) != len(items):
         raise ValueError(f"{name}: expected as many pairs in both files, got {len(items)} and {len(wider)}")
+    if wider is not None and _holds_more(items, wider):
+        items, wider = wider, items
     pairs = []
     for position, (line, item) in enumerate(items):
         try:
@@ -415,11 +426,17 @@ def parse_edinburgh(data: bytes | str, possible: bytes | str | None = None, *, n
                 for key in ("source", "target", "id"):
                     if _text_field(other, key, "") != _text_field(item, key, ""):
                         raise ValueError(
-                            f"{key!r}: expected the same pair at line {wider[position][0]} of the "
-                            "file of possible "
-                            "links, got another; give both files in the same order"
+                            f"{key!r}: expected the same pair at line {wider[position][0]} of the other file, "
+                            "got another; give both files in the same order"
                         )
-                extra |= parse_links(_text_field(other, "sureAlign"))[0]
+                both = parse_links(_text_field(other, "sureAlign"))[0]
+                if not sure <= both:
+                    raise ValueError(
+                        f"'sureAlign': expected links that line {wider[position][0]} of the other file has too, got "
+                        f"{format_links(sorted(sure - both)[:3])}; one file must hold the sure links, the other these "
+                        "and the possible ones"
+                    )
+                extra |= both
             pairs.append(
                 GoldPair(
                     _words(source),
@@ -556,11 +573,29 @@ def dump_gold(gold: GoldSet) -> str:
     return write(head)[:-1] + ',\n "pairs": [\n  ' + ",\n  ".join(pairs) + "\n]}\n"
 
 
+def pharaoh_order(files: Mapping[str, bytes]) -> list[str]:
+    """Return the names of three Pharaoh files as source, target, links.
+
+    The links are the one file in which every line is links; source and target keep the order they have.
+
+    >>> pharaoh_order({"a.links": b"0-0 1p1", "b.en": b"the cat", "c.de": b"die Katze"})
+    ['b.en', 'c.de', 'a.links']
+    """
+    names = list(files)
+
+    def holds_links(name: str) -> bool:
+        words = files[name].split()
+        return bool(words) and all(_LINK.fullmatch(word.decode("utf-8", "replace")) for word in words)
+
+    found = [name for name in names if holds_links(name)]
+    return [name for name in names if name not in found] + found if len(found) == 1 else names
+
+
 def gold_from_files(files: Mapping[str, bytes], *, index_base: int = 0) -> GoldSet:
     """Tell the format of some files by what is in them, and read them.
 
-    One file: our own JSON, an Edinburgh++ list, or three tab-separated columns. Two: Edinburgh++ with sure,
-    then with possible links. Three: Pharaoh, in the order source, target, links.
+    One file: our own JSON, an Edinburgh++ list, or three tab-separated columns. Two: Edinburgh++ with sure
+    and with possible links, in either order. Three: Pharaoh, in the order source, target, links.
 
     Args:
         files: file name → content, in that order.
@@ -607,7 +642,7 @@ def read_gold(*paths: str | Path, index_base: int = 0) -> GoldSet:
             "sure",
             "sure+poss",
         }:
-            inside.sort(key=lambda path: "poss" in path.name)
+            inside.sort(key=lambda path: "poss" in path.name)  # The set is named after the file of sure links.
         elif len(inside) != 1:
             raise ValueError(
                 f"{found[0]}: expected one gold file or the two of Edinburgh++ in the folder, got "

@@ -8,6 +8,7 @@ from typing import Any
 import streamlit as st
 
 from sinkviz.alignment import EvaluationCancelledError, EvaluationResult, GoldSet, evaluate, gold_from_files, mini_gold
+from sinkviz.alignment.gold import pharaoh_order
 from sinkviz.alignment.methods import FIVE, methods
 from sinkviz.embedding import known_models, model_info
 from sinkviz.ui import jobs
@@ -80,8 +81,11 @@ def _gold() -> GoldSet | None:
     if not files:
         st.caption(f"At most {MAXIMUM_PAIRS:,} pairs and 5 MB a file. Nothing is kept on the server.")
         return None
+    given = {file.name: file.getvalue() for file in files}
     try:
-        gold = gold_from_files({file.name: file.getvalue() for file in files})
+        if len(given) < len(files):
+            raise ValueError("expected files of different names; rename one")
+        gold = _pharaoh(given) if len(given) == 3 else gold_from_files(given)
         if len(gold) > MAXIMUM_PAIRS:
             raise ValueError(
                 f"expected at most {MAXIMUM_PAIRS:,} pairs on this page, got {len(gold):,}; split the file, or use "
@@ -91,6 +95,18 @@ def _gold() -> GoldSet | None:
         say(st.error, "", str(error))
         return None
     return gold
+
+
+def _pharaoh(files: dict[str, bytes]) -> GoldSet:
+    """Read three files; a browser sends them in the order of their names, so that the page must ask what they are."""
+    one, other, links = pharaoh_order(files)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        source = st.selectbox("Source texts", [one, other], key="evidence_source_file")
+        from_one = st.checkbox("Links count words from 1", key="evidence_index_base")
+    target = other if source == one else one
+    st.caption(plain(f"Source {source}, target {target}, links {links}"))
+    order = (source, target, links)
+    return gold_from_files({name: files[name] for name in order}, index_base=int(from_one))
 
 
 def _options(gold: GoldSet | None) -> dict[str, Any]:

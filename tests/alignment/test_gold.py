@@ -20,6 +20,7 @@ from sinkviz.alignment.gold import (
     parse_links,
     parse_pharaoh,
     parse_xlwa,
+    pharaoh_order,
     read_gold,
 )
 
@@ -152,6 +153,14 @@ def test_tab_separated_errors_name_the_line(data: bytes, line: int, what: str) -
         parse_xlwa(data)
 
 
+def test_the_links_of_three_files_are_found_by_what_they_are() -> None:
+    files = {"links": b"0-0\n\n1p1", "a": b"x y\nx\nx y", "b": b"z y\nz\nz y"}
+    assert pharaoh_order(files) == ["a", "b", "links"]
+    # Where words look like links, or none does, the order stays.
+    assert pharaoh_order({"links": b"0-0", "a": b"0-0", "b": b"z"}) == ["links", "a", "b"]
+    assert pharaoh_order({"links": b"0-0 x", "a": b"x", "b": b"\xff"}) == ["links", "a", "b"]
+
+
 def test_edinburgh_with_possible_links() -> None:
     wider = edinburgh(sureAlign="0-0 0-1")
     gold = parse_edinburgh(edinburgh(), wider)
@@ -159,6 +168,11 @@ def test_edinburgh_with_possible_links() -> None:
     assert gold.pairs[1].possible == {(0, 0), (0, 1)}
     assert gold.pairs[0].id == "n:1"
     assert parse_edinburgh(edinburgh(possibleAlign="0-1")).pairs[1].possible == {(0, 0), (0, 1)}
+    # A browser sends files in the order of their names, sure+poss before sure: the links say which is which.
+    assert parse_edinburgh(wider, edinburgh()) == gold
+    names = ("gold.sure+poss.json", "gold.sure.json")
+    sent = gold_from_files(dict(zip(names, (wider.encode(), edinburgh().encode()), strict=True)))
+    assert sent.pairs == gold.pairs
 
 
 @pytest.mark.parametrize(
@@ -174,6 +188,10 @@ def test_edinburgh_errors_name_the_line(change: dict[str, str], what: str) -> No
 def test_edinburgh_files_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match="same order"):
         parse_edinburgh(edinburgh(), edinburgh(target="z q"))
+    with pytest.raises(
+        ValueError, match=r"'sureAlign': expected links that line .* of the other file has too, got 0-0"
+    ):
+        parse_edinburgh(edinburgh(), edinburgh(sureAlign="0-1"))
     with pytest.raises(ValueError, match="as many pairs"):
         parse_edinburgh(edinburgh(), json.dumps(EDINBURGH[:1]))
 

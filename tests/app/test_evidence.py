@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from sinkviz.ui.words import plain
+
 APP = str(Path(__file__).parents[2] / "app.py")
 
 
@@ -103,6 +105,34 @@ def test_a_file_that_is_no_gold_set_is_said() -> None:
     app.file_uploader(key="evidence_files").upload("gold.json", b'{"no": "gold"}', "application/json")
     check(app.run())
     assert app.error
+    app.file_uploader(key="evidence_files").set_value([])
+
+
+def test_files_in_the_order_of_their_names_are_read_for_what_they_are() -> None:
+    app = AppTest.from_file(APP, default_timeout=60).run()
+    app.switch_page("pages/evidence.py")
+    check(app.run())
+    app.segmented_control(key="evidence_data").set_value("own")
+    check(app.run())
+    uploader = app.file_uploader(key="evidence_files")
+    uploader.set_value(
+        [
+            (f"a.{end}", text, "text/plain")
+            for end, text in (("de", b"die Katze $x$\n"), ("en", b"the cat\n"), ("links", b"1-1 2-2\n"))
+        ]
+    )
+    check(app.run())
+    assert [error.value for error in app.error] != []  # Links from 1 leave the range.
+    app.checkbox(key="evidence_index_base").set_value(True)
+    check(app.run())
+    assert not app.error
+    app.selectbox(key="evidence_source_file").set_value("a.en")
+    check(app.run())
+    assert plain("Source a.en, target a.de, links a.links") in [caption.value for caption in app.caption]
+    assert not app.button(key="evidence_run").disabled
+    app.selectbox(key="evidence_source_file").set_value("a.de")
+    check(app.run())
+    assert plain("Source a.de, target a.en, links a.links") in [caption.value for caption in app.caption]
     app.file_uploader(key="evidence_files").set_value([])
 
 
