@@ -24,13 +24,14 @@ import os
 import platform
 import time
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
 from sinkviz.alignment.align import DEFAULTS
-from sinkviz.alignment.evaluation import EvaluationResult, describe, evaluate, evaluate_cosines
+from sinkviz.alignment.evaluation import EvaluationResult, describe, evaluate, evaluate_cosines, make_folds
 from sinkviz.alignment.gold import GoldSet, read_gold
 from sinkviz.alignment.methods import FIVE, Method, methods
 from sinkviz.alignment.metrics import f1_interval, paired_test, total_scores
@@ -134,20 +135,37 @@ REFERENCES = (
 
 
 def trained(data: list[Path]) -> None:
-    """Heads trained on the other folds against each other and against untrained methods, pair by pair."""
+    """Heads trained on the other folds against each other and against untrained methods, pair by pair.
+
+    Where a head was run with several targets (`--linked-null`), pairs that were held back in training choose one for each
+    fold and rule.
+    """
     gold = read_gold(data[0])
-    tables: dict[str, np.ndarray] = {}
+    runs: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for path in data[1:]:
         found = json.loads(path.read_text(encoding="utf-8"))
-        seeds = ", ".join(str(seed) for seed in found["seeds"])
-        rates = [(one["rate"], one["epoch"]) for one in found["chosen"]]
-        print(
-            f"- {found['head']}, seed {seeds}: {found['parameters']} trained numbers, "
-            f"{np.mean(found['seconds']):.0f} s for a fold; rate and epoch by fold: {rates}"
-        )
-        for kind, counts in found["counts"].items():
-            for seed, table in zip(found["seeds"], counts, strict=True):
-                tables[f"trained {found['head']}, {kind}, seed {seed}"] = np.asarray(table)
+        for index, seed in enumerate(found["seeds"]):
+            chosen = [one for one in found["chosen"] if one["seed"] == seed]
+            counts = {kind: np.asarray(table[index]) for kind, table in found["counts"].items()}
+            run = {"linked_null": found["linked_null"], "chosen": chosen, "counts": counts}
+            runs.setdefault((found["head"], seed), []).append(run)
+            print(
+                f"- {found['head']}, seed {seed}, null partner of linked words {found['linked_null']:g}: "
+                f"{found['parameters']} trained numbers, {np.mean(found['seconds']):.0f} s for a fold; "
+                f"rate and epoch by fold: {[(one['rate'], one['epoch']) for one in chosen]}; "
+                f"F1 {', '.join(f'{kind} {100 * total_scores(table).f1:.2f}' for kind, table in counts.items())}"
+            )
+    tables: dict[str, np.ndarray] = {}
+    for (kind_of_head, seed), every in runs.items():
+        fold = make_folds(gold.pairs, len(every[0]["chosen"]), seed=0)
+        for kind in every[0]["counts"]:
+            table = np.zeros_like(every[0]["counts"][kind])
+            picked = [max(every, key=lambda run: run["chosen"][part]["dev_f1"][kind]) for part in range(fold.max() + 1)]
+            for part, run in enumerate(picked):
+                table[fold == part] = run["counts"][kind][fold == part]
+            tables[f"trained {kind_of_head}, {kind}, seed {seed}"] = table
+            if len(every) > 1:
+                print(f"- {kind_of_head}, {kind}: targets by fold {[run['linked_null'] for run in picked]}")
     for orders, neighbours, word in (
         ((0.0,), (0.0,), "no word order"),
         ((1.0,), (0.0,), "word order"),
@@ -190,7 +208,7 @@ def transfer_heads(data: list[Path]) -> None:
     sets = xlwa(data[1])
     pairs = word_pairs(english_set, model=MULTILINGUAL_MODEL, layer=layer, centre=True)
     for kind, noise in kinds:
-        one = train_head(pairs, HeadConfig(head=kind, neighbours=0, noise=noise))
+        one = train_head(pairs, HeadConfig(head=kind, neighbours=0, refinement=0, noise=noise))
         name = f"trained {kind}, noise {noise:g}"
         held = ", ".join(f"{rule} {100 * value:.2f}" for rule, value in one.dev_f1.items())
         print(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 import numpy as np
 
 from sinkviz.alignment.gold import WordLink
-from sinkviz.alignment.links import Rule, choose, links_from_coupling, to_links
+from sinkviz.alignment.links import NULL_RULES, Rule, choose, links_from_coupling, to_links
 from sinkviz.alignment.methods import Score, ScoreSettings, Settings, batches, null_margin, shares
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def align(
         epsilon: in units of the cost's scale, or absolute with an encoder; None = what was best on dev data.
         null_cost: price of having no partner, in the cost's units, for mechanisms with a null partner.
         threshold: share of what two words give and receive that they must exchange, 0 to 1 (for "cosine" the cosine).
-        rule: "mutual", "threshold", "grown", "argmax" or "null"; see `sinkviz.alignment.links.choose`.
+        rule: "mutual", "threshold", "grown", "argmax", "null" or "beats-null"; see `sinkviz.alignment.links.choose`.
         growth: share that a neighbour of a link must exceed, for rule "grown".
         order: weight of word order, in units of the cost's scale; 0 leaves it out. Not with an encoder, which reads
             order from the embeddings.
@@ -221,14 +221,16 @@ def _untrained(
         raise ValueError(
             f"align: expected a coupling that converges, got none with epsilon {score.epsilon}; use a larger epsilon"
         )
-    if settings.rule == "null" and found.null is None:
-        raise ValueError('rule: "null" needs a null partner; use mechanism="partial", or give attention a null_cost')
+    if settings.rule in NULL_RULES and found.null is None:
+        raise ValueError(
+            f'rule: "{settings.rule}" needs a null partner; use mechanism="partial", or give attention a null_cost'
+        )
     marks = choose(
         found.share,
         settings.rule,
         settings.threshold,
         settings.growth,
-        null=found.null if settings.rule == "null" else None,
+        null=found.null if settings.rule in NULL_RULES else None,
     )
     return to_links((marks & batch.mask)[0])
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sinkviz.alignment.gold import GoldPair, GoldSet, WordLink
-from sinkviz.alignment.links import choose, mutual_argmax, to_links
+from sinkviz.alignment.links import NULL_RULES, choose, mutual_argmax, to_links
 from sinkviz.alignment.methods import FIVE, CosineBatch, Method, ScoreSettings, Settings, batches, methods, shares
 from sinkviz.alignment.metrics import (
     Interval,
@@ -168,7 +168,7 @@ class Trials:
         tables = np.zeros((len(options), len(self.pairs), 4), dtype=np.int64)
         for batch, gold, found in zip(self.batches, self.gold, self.solve(score), strict=True):
             mutual = mutual_argmax(found.share) if method.rule in ("mutual", "grown", "null") else None
-            null = found.null if method.rule == "null" else None
+            null = found.null if method.rule in NULL_RULES else None
             for index, option in enumerate(options):
                 marks = choose(found.share, option.rule, option.threshold, option.growth, mutual=mutual, null=null)
                 tables[index, batch.indices] = _count(marks & batch.mask, gold)
@@ -180,7 +180,7 @@ class Trials:
         """Return links and shares, by index of the pair, of the wanted pairs (a mask) under one setting."""
         result = {}
         for batch, found in zip(self.batches, self.solve(settings.score), strict=True):
-            null = found.null if settings.rule == "null" else None
+            null = found.null if settings.rule in NULL_RULES else None
             marks = choose(found.share, settings.rule, settings.threshold, settings.growth, null=null) & batch.mask
             for b, k in enumerate(batch.indices):
                 if wanted[k]:
@@ -367,7 +367,10 @@ def describe(settings: Settings) -> str:
         ("null margin", score.null_margin),
         ("order", score.order or None),
         ("neighbours", score.neighbours or None),
-        ("threshold", settings.threshold if np.isfinite(settings.threshold) and settings.rule != "null" else None),
+        (
+            "threshold",
+            settings.threshold if np.isfinite(settings.threshold) and settings.rule not in NULL_RULES else None,
+        ),
         ("growth", settings.growth),
     )
     return ", ".join(f"{name} {value:g}" for name, value in named if value is not None) or "nothing to choose"

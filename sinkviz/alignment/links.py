@@ -21,8 +21,10 @@ from numpy.typing import ArrayLike, NDArray
 from sinkviz.alignment.gold import WordLink
 from sinkviz.coupling import Coupling
 
-Rule = Literal["argmax", "threshold", "mutual", "grown", "null"]
-RULES: tuple[Rule, ...] = ("argmax", "threshold", "mutual", "grown", "null")
+Rule = Literal["argmax", "threshold", "mutual", "grown", "null", "beats-null"]
+RULES: tuple[Rule, ...] = ("argmax", "threshold", "mutual", "grown", "null", "beats-null")
+NULL_RULES: tuple[Rule, ...] = ("null", "beats-null")
+"""Rules that need no threshold, but mass without a partner."""
 Mask = NDArray[np.bool_]
 
 
@@ -117,11 +119,12 @@ def choose(
         shares: in [0, 1], or cosines.
         rule: "argmax" (the largest of its row), "threshold" (above the threshold), "mutual" (the largest of its row
             and of its column, and above the threshold), "grown" (mutual, then neighbours above `growth`), "null"
-            (largest of row and column, and more mass than the null partner has in both).
-        threshold: share that a link must exceed; the null rule needs none.
+            (largest of row and column, and more mass than the null partner has in both), "beats-null" (more mass than
+            the null partner has in its row and in its column; a word may have many partners).
+        threshold: share that a link must exceed; the null rules need none.
         growth: share that a neighbour must exceed; for "grown" only.
         mutual: `mutual_argmax(shares)`, if it is known.
-        null: what `beats_null` says; for "null" only.
+        null: what `beats_null` says; for the null rules only.
 
     Raises:
         ValueError: an unknown rule, or what it needs is missing.
@@ -130,10 +133,10 @@ def choose(
         raise ValueError(f"rule: expected one of {', '.join(RULES)}, got {rule!r}")
     if (growth is None) != (rule != "grown"):
         raise ValueError(f'growth: give a share with rule="grown" and with no other, got {growth} with "{rule}"')
-    if (null is None) != (rule != "null"):
+    if (null is None) != (rule not in NULL_RULES):
         raise ValueError(
-            f'rule: "null" needs mass without a partner (a coupling with a null partner), and no other rule does; '
-            f'got rule "{rule}"'
+            f"rule: {' and '.join(NULL_RULES)} need mass without a partner (a coupling with a null partner), and no "
+            f'other rule does; got rule "{rule}"'
         )
     above = np.asarray(shares > threshold)
     if rule == "threshold":
@@ -142,6 +145,8 @@ def choose(
         marks = np.zeros(shares.shape, dtype=bool)
         np.put_along_axis(marks, shares.argmax(-1)[..., None], True, axis=-1)
         return np.asarray(marks & above)
+    if rule == "beats-null":
+        return np.array(null)
     best = mutual_argmax(shares) if mutual is None else mutual
     if null is not None:
         return np.asarray(best & null)
@@ -161,7 +166,7 @@ def links_from_coupling(
     """Return the word links that a rule takes from a coupling, shown by words first if its atoms are tokens.
 
     Args:
-        coupling: any coupling of tokens or words; rule "null" needs mechanism "partial", or "softmax" with a null
+        coupling: any coupling of tokens or words; the null rules need mechanism "partial", or "softmax" with a null
             partner.
         rule, threshold, growth: see `choose`; the threshold is a share (see the top of this module).
 
@@ -182,10 +187,10 @@ def links_from_coupling(
             raise ValueError(f"{name}: expected a share from 0 to 1, got {value}")
     words = coupling.words()
     null = None
-    if rule == "null":
+    if rule in NULL_RULES:
         if coupling.null_cost is None:
             raise ValueError(
-                f'rule: "null" needs a coupling with a null partner, got mechanism "{coupling.mechanism}" without; '
+                f'rule: "{rule}" needs a coupling with a null partner, got mechanism "{coupling.mechanism}" without; '
                 "give couple() a null_cost"
             )
         null = beats_null(words.plan, words.null_source, words.null_target)

@@ -19,7 +19,7 @@ DESCRIPTION = (
     "couple(encoder=…) and the pages can use. With --cross-validate: report on held-out folds instead."
 )
 
-_OWN = ("width", "layers", "neighbours", "noise", "epochs")
+_OWN = ("width", "layers", "neighbours", "refinement", "linked_null", "noise", "epochs")
 """Options that are fields of HeadConfig by the same name."""
 
 
@@ -43,7 +43,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--width", type=int, help="coordinates inside the encoders")
     parser.add_argument("--layers", type=int, help="layers of each encoder")
     parser.add_argument(
-        "--neighbours", type=int, help="words before and after a word that enter its point (default: 1)"
+        "--neighbours", type=int, help="words before and after a word that enter its point (default: 2)"
+    )
+    parser.add_argument(
+        "--refinement",
+        type=int,
+        help="hidden width of the network that corrects scores by the words around; 0 = none "
+        "(default: 16, 0 without neighbours)",
+    )
+    parser.add_argument(
+        "--linked-null",
+        type=float,
+        help="what a linked word gives to the null partner in the target, against 1 for a link (default: 0)",
     )
     parser.add_argument(
         "--noise", type=float, help="noise on the points in training, in their lengths; 0.6 for links across languages"
@@ -74,6 +85,8 @@ def _config(args: argparse.Namespace) -> HeadConfig:
     for name in _OWN:
         if getattr(args, name) is not None:
             given[name] = getattr(args, name)
+    if args.neighbours == 0:
+        given.setdefault("refinement", 0)
     if args.rates is not None:
         try:
             given["learning_rates"] = tuple(float(rate) for rate in args.rates.split(","))
@@ -160,12 +173,9 @@ def _command(args: argparse.Namespace, model: str, layer: int) -> str:
         words += ["--pairs", str(args.pairs)]
     words += ["--model", model, "--layer", str(layer)]
     words += (["--centre"] if args.centre else []) + ["--head", args.head]
-    for name in (*_OWN, "rates"):
+    for name in (*_OWN, "rates", "data_name", "data_licence"):
         if getattr(args, name) is not None:
-            words += [f"--{name}", str(getattr(args, name))]
-    for name in ("data_name", "data_licence"):
-        if getattr(args, name) is not None:
-            words += [f"--{name.replace('_', '-')}", getattr(args, name)]
+            words += [f"--{name.replace('_', '-')}", str(getattr(args, name))]
     words += ["--seed", str(args.seed), "--title", args.title, "--out", args.out.name]
     return shlex.join(words)
 
@@ -195,6 +205,7 @@ def cross_validation_dict(found: CrossValidation) -> dict[str, Any]:
         "format": "sinkviz-cross-validation",
         "version": 1,
         "head": found.head,
+        "linked_null": found.linked_null,
         "seeds": list(found.seeds),
         "parameters": found.parameters,
         "seconds": list(found.seconds),

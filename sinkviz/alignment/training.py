@@ -1,17 +1,17 @@
 """Heads that learn word links on top of a frozen embedding model: the Sinkhorn Transformer on text, and its rivals.
 
-Every head shares one score, from α = 1, γ = 0, w = 0, so that training starts at the untrained coupling,
+Every head shares one score, from α = 1, γ = w = R = 0, so that training starts at the untrained coupling,
 
-    s(x, y) = α cos(x, y) + γ (cos(x₋, y₋) + cos(x₊, y₊)) + w ⟨Q(μ, x), K(ν, y)⟩ / √out
+    s(x, y) = α cos(x, y) + Σ_k γ_k (cos(x₋ₖ, y₋ₖ) + cos(x₊ₖ, y₊ₖ)) + w ⟨Q(μ, x), K(ν, y)⟩ / √out + R(x, y)
 
-where x₋ and x₊ are the words before and after x, and one learned price z of having no partner. They differ in what is
-made of s:
+where x₋ₖ and x₊ₖ are the words k places before and after x and R is a small network on the cosines of the words around
+both (`sinkviz.transformer.Refinement`), and one learned price z of having no partner. They differ in what is made of s:
 
 * "sinkhorn": the balanced plan with a null partner on each side. Loss KL(π ‖ P), whose gradient in the cost and in z
   is (π − P)/ε exactly (`sinkviz.transformer.fenchel_young_loss`), on converged plans only;
 * "bidirectional": softmax attention in both directions, each with a null partner; mean of both cross-entropies;
 * "softmax": softmax attention of source words over target words and null; cross-entropy;
-* "scalars": the Sinkhorn head with w = 0: α, γ and z only.
+* "scalars": the Sinkhorn head with w = R = 0: α, γ and z only.
 
 The target π of a pair has the marginals (a, 1)/2 and (b, 1)/2: gold links and null partners, projected onto them by
 Sinkhorn iterations. Possible links count half as much as sure ones. A pair counts with its number of words, as it does
@@ -39,7 +39,7 @@ from torch.nn import functional
 from sinkviz import transport
 from sinkviz.alignment.evaluation import EvaluationCancelledError, make_folds
 from sinkviz.alignment.gold import GoldPair, GoldSet
-from sinkviz.alignment.links import beats_null, choose, mutual_argmax, share_matrix
+from sinkviz.alignment.links import NULL_RULES, beats_null, choose, mutual_argmax, share_matrix
 from sinkviz.alignment.metrics import f1_of_sums
 from sinkviz.transformer import SinkhornTransformer, fenchel_young_loss, pad, with_neighbours
 
@@ -71,6 +71,8 @@ class HeadConfig:
         average: decay of the running average of the weights, which is what is evaluated and kept; 0 = the last ones.
         linked_null: what a linked word gives to the null partner in the target, against 1 for a link.
         neighbours: how many words before and after a word enter its point; 0 = none.
+        refinement: hidden width of the network that corrects scores by the words around; 0 = none, as it must be
+            without neighbours. The scalars have none.
         shared: whether Q = K.
         turned: whether pairs are shown in a random direction.
         parts: parts of the pairs that are held back in turn to choose rate, epoch and thresholds.
@@ -92,7 +94,8 @@ class HeadConfig:
     noise: float = 0.0
     average: float = 0.98
     linked_null: float = 0.0
-    neighbours: int = 1
+    neighbours: int = 2
+    refinement: int = 16
     shared: bool = True
     turned: bool = True
     parts: int = 3
@@ -101,10 +104,15 @@ class HeadConfig:
     def __post_init__(self) -> None:
         if self.head not in HEADS:
             raise ValueError(f"head: expected one of {', '.join(HEADS)}, got {self.head!r}")
-        for name, least in (("epochs", 1), ("batch", 1), ("parts", 2), ("neighbours", 0)):
+        for name, least in (("epochs", 1), ("batch", 1), ("parts", 2), ("neighbours", 0), ("refinement", 0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ValueError(f"{name}: expected a whole number >= {least}, got {value!r}")
+        if self.refinement and not self.neighbours:
+            raise ValueError(
+                f"refinement: expected 0 without neighbours, got {self.refinement}; it reads the words around, so give "
+                "neighbours >= 1 or refinement 0"
+            )
         if not self.learning_rates:
             raise ValueError("learning_rates: expected at least one, got none")
         for name, value in (
@@ -189,6 +197,7 @@ class AlignmentHead(nn.Module):
             normalisation="softmax" if config.head == "softmax" else "sinkhorn",
             residual=True,
             neighbours=config.neighbours,
+            refinement=0 if config.head == "scalars" else config.refinement,
         )
         if config.shared:
             self.score.key_encoder = self.score.query_encoder
@@ -221,7 +230,7 @@ class AlignmentHead(nn.Module):
             shown_x, shown_y = (functional.dropout(points[..., own], 1 - keep) for points in (x, y))
             query = self.score.query_encoder(shown_x, batch.a.float())
             key = self.score.key_encoder(shown_y, batch.b.float())
-            return self.score._cost(query, key, x, y).double()
+            return self.score._cost(query, key, x, batch.a, y, batch.b).double()
         return self.score.cost_tensor(x, batch.a.float(), y, batch.b.float()).double()
 
     def loss(self, batch: _Batch) -> Tensor:
@@ -437,20 +446,23 @@ class Decoding:
     """How links are taken from the shares of a head.
 
     Attributes:
-        rule: "mutual" or "grown" (thresholds chosen on pairs that were held back), or "null" (no threshold: the
-            largest of row and column, and more than the null partner has in both).
+        rule: "mutual" or "grown" (thresholds chosen on pairs that were held back), or without any, "null" (the
+            largest of row and column, and more than the null partner has in both) or "beats-null" (more than the null
+            partner has in both).
         threshold, growth: for the first two.
     """
 
-    rule: Literal["mutual", "grown", "null"]
+    rule: Literal["mutual", "grown", "null", "beats-null"]
     threshold: float = 0.0
     growth: float | None = None
 
 
 def decodings(kind: str) -> tuple[Decoding, ...]:
-    """Return the decodings of a kind, "mutual", "grown" or "null", among which pairs that were held back choose."""
+    """Return the decodings of a kind, one of `KINDS`, among which pairs that were held back choose."""
     if kind == "null":
         return (Decoding("null"),)
+    if kind == "beats-null":
+        return (Decoding("beats-null"),)
     if kind == "mutual":
         return tuple(Decoding("mutual", threshold) for threshold in THRESHOLDS)
     return tuple(
@@ -458,15 +470,14 @@ def decodings(kind: str) -> tuple[Decoding, ...]:
     )
 
 
-KINDS = ("mutual", "grown", "null")
+KINDS = ("mutual", "grown", "null", "beats-null")
 
 
 def _decode(
     share: NDArray[np.float64], beats: NDArray[np.bool_], mutual: NDArray[np.bool_], decoding: Decoding
 ) -> NDArray[np.bool_]:
-    if decoding.rule == "null":
-        return np.asarray(beats & mutual)
-    return choose(share, decoding.rule, decoding.threshold, decoding.growth, mutual=mutual)
+    null = beats if decoding.rule in NULL_RULES else None
+    return choose(share, decoding.rule, decoding.threshold, decoding.growth, mutual=mutual, null=null)
 
 
 def count(
@@ -667,6 +678,7 @@ class CrossValidation:
 
     Attributes:
         head: which one.
+        linked_null: its target, see `HeadConfig`.
         seeds: the seeds that were run.
         counts: kind → shape (seeds, pairs, 4).
         parameters: trained numbers.
@@ -675,6 +687,7 @@ class CrossValidation:
     """
 
     head: Head
+    linked_null: float
     seeds: tuple[int, ...]
     counts: dict[str, Counts]
     parameters: int
@@ -727,7 +740,9 @@ def cross_validate(
                 }
             )
             parameters = sum(p.numel() for p in found.head.parameters() if p.requires_grad)
-    return CrossValidation(config.head, tuple(seeds), tables, parameters, tuple(seconds), tuple(chosen))
+    return CrossValidation(
+        config.head, config.linked_null, tuple(seeds), tables, parameters, tuple(seconds), tuple(chosen)
+    )
 
 
 def transfer(found: TrainedHead, pairs: Sequence[WordPair]) -> dict[str, Counts]:

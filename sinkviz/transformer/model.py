@@ -18,6 +18,7 @@ from sinkviz import transport
 from sinkviz.measure import Measure
 from sinkviz.transformer.encoder import EncoderTrace, MeasureEncoder
 from sinkviz.transformer.layers import log_weights
+from sinkviz.transformer.refinement import Refinement
 from sinkviz.transport import SinkhornResult
 
 Normalisation = Literal["sinkhorn", "relaxed", "softmax", "sinkformer"]
@@ -42,6 +43,8 @@ class ModelConfig:
         sinkhorn_iterations: Sinkhorn pairs in every layer, for "sinkformer".
         neighbours: r; a point is then (v_i, v_{i−1}, v_{i+1}, …, v_{i−r}, v_{i+r}), see `with_neighbours`, and the
             residual adds γ_k (cosine(x_{i−k}, y_{j−k}) + cosine(x_{i+k}, y_{j+k})) for k = 1 … r, learned from γ = 0.
+        refinement: hidden width of a small network that corrects the score of a pair by the cosines of the 2r + 1 words
+            around x with the 2r + 1 around y, see `Refinement`; it starts as 0, and 0 = none.
 
     Raises:
         ValueError: a field of the wrong kind or out of range.
@@ -60,6 +63,7 @@ class ModelConfig:
     expansion: int = 2
     sinkhorn_iterations: int = 8
     neighbours: int = 0
+    refinement: int = 0
 
     def __post_init__(self) -> None:
         # Upper ends keep a foreign file from asking for more than a machine has.
@@ -72,6 +76,7 @@ class ModelConfig:
             ("expansion", 1, 64),
             ("sinkhorn_iterations", 1, 1000),
             ("neighbours", 0, 16),
+            ("refinement", 0, 4096),
         ):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
@@ -94,6 +99,11 @@ class ModelConfig:
 
         if self.neighbours and not self.residual:
             raise ValueError(f"neighbours: they enter the residual only, got {self.neighbours} with residual=False")
+        if self.refinement and not self.neighbours:
+            raise ValueError(
+                f"refinement: expected 0 without neighbours, got {self.refinement}; it reads the words around, so give "
+                "neighbours >= 1 or refinement 0"
+            )
 
     @property
     def point_dim(self) -> int:
@@ -234,7 +244,7 @@ class SinkhornTransformer(nn.Module):
         width, layers, heads, out: sizes of both encoders.
         epsilon: ε > 0, absolute.
         normalisation: "sinkhorn" | "relaxed" | "softmax" | "sinkformer", see `ModelConfig`.
-        relaxation, learn_epsilon, residual, expansion, sinkhorn_iterations, neighbours: see `ModelConfig`.
+        relaxation, learn_epsilon, residual, expansion, sinkhorn_iterations, neighbours, refinement: see `ModelConfig`.
 
     Raises:
         ValueError: sizes or numbers out of range.
@@ -265,6 +275,7 @@ class SinkhornTransformer(nn.Module):
         expansion: int = 2,
         sinkhorn_iterations: int = 8,
         neighbours: int = 0,
+        refinement: int = 0,
     ) -> None:
         super().__init__()
         self.config = ModelConfig(
@@ -281,6 +292,7 @@ class SinkhornTransformer(nn.Module):
             expansion=expansion,
             sinkhorn_iterations=sinkhorn_iterations,
             neighbours=neighbours,
+            refinement=refinement,
         )
 
         def encoder() -> MeasureEncoder:
@@ -303,6 +315,8 @@ class SinkhornTransformer(nn.Module):
             self.score_scale = nn.Parameter(torch.tensor(0.0))
         if neighbours:
             self.neighbour_scale = nn.Parameter(torch.zeros(neighbours))
+        if refinement:
+            self.refinement = Refinement(neighbours, refinement)
 
     @classmethod
     def from_config(cls, config: ModelConfig) -> SinkhornTransformer:
@@ -348,25 +362,31 @@ class SinkhornTransformer(nn.Module):
         query = self.query_encoder(x[..., own].to(dtype), a.to(dtype))
         return query, self.key_encoder(y[..., own].to(dtype), b.to(dtype))
 
-    def _cost(self, query: Tensor, key: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    def _cost(self, query: Tensor, key: Tensor, x: Tensor, a: Tensor, y: Tensor, b: Tensor) -> Tensor:
         score = query @ key.transpose(-1, -2) / math.sqrt(self.config.out)
         if self.config.residual:
-            cosines = [
-                functional.normalize(one.to(score.dtype), dim=-1)
-                @ functional.normalize(other.to(score.dtype), dim=-1).transpose(-1, -2)
-                for one, other in zip(x.split(self.config.dim, -1), y.split(self.config.dim, -1), strict=True)
-            ]
-            score = self.residual_scale * cosines[0] + self.score_scale * score
+            # Blocks of a point: its own vector and those of its neighbours, shape (…, n, 2r + 1, dim).
+            x, y = (
+                functional.normalize(one.to(score.dtype).unflatten(-1, (-1, self.config.dim)), dim=-1) for one in (x, y)
+            )
+
+            def cosine(block: int) -> Tensor:
+                return x[..., block, :] @ y[..., block, :].transpose(-1, -2)
+
+            learned = self.score_scale * score
+            score = self.residual_scale * cosine(0) + learned
             for distance in range(self.config.neighbours):
-                before, after = cosines[2 * distance + 1 : 2 * distance + 3]
-                score = score + self.neighbour_scale[distance] * (before + after)
+                beside = cosine(2 * distance + 1) + cosine(2 * distance + 2)
+                score = score + self.neighbour_scale[distance] * beside
+            if self.config.refinement:
+                score = score + self.refinement(x, a.to(score.dtype), y, b.to(score.dtype), learned)
         return -score
 
     def cost_tensor(self, x: Points, a: Points | None, y: Points, b: Points | None) -> Tensor:
         """Return c(μ, ν), shape (…, n, m), differentiable; arguments as in `forward`."""
         x, a = self._prepare(x, a, "source")
         y, b = self._prepare(y, b, "target")
-        return self._cost(*self.encode(x, a, y, b), x, y)
+        return self._cost(*self.encode(x, a, y, b), x, a, y, b)
 
     def couple(
         self, cost: Tensor, a: Tensor, b: Tensor, *, init: tuple[Tensor, Tensor] | None = None
@@ -399,7 +419,7 @@ class SinkhornTransformer(nn.Module):
         """
         x, a = self._prepare(x, a, "source")
         y, b = self._prepare(y, b, "target")
-        return self.couple(self._cost(*self.encode(x, a, y, b), x, y), a, b)
+        return self.couple(self._cost(*self.encode(x, a, y, b), x, a, y, b), a, b)
 
     @torch.no_grad()
     def trace(self, x: Points, a: Points | None, y: Points, b: Points | None) -> Trace:
@@ -410,7 +430,7 @@ class SinkhornTransformer(nn.Module):
         own = slice(self.config.dim)
         query = self.query_encoder.trace(x[..., own].to(dtype), a.to(dtype))
         key = self.key_encoder.trace(y[..., own].to(dtype), b.to(dtype))
-        cost = self._cost(query.output, key.output, x, y)
+        cost = self._cost(query.output, key.output, x, a, y, b)
         return Trace(query, key, cost, self.couple(cost, a, b))
 
     @torch.no_grad()

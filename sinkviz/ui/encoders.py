@@ -226,8 +226,12 @@ def walk_model(weighted: tuple[Measure, Measure], model: SinkhornTransformer) ->
     residual = ""
     if config.residual:
         residual = r"-\alpha\cos(x_i,y_j)"
-        for k in range(1, config.neighbours + 1):
-            residual += rf"-\gamma_{{{k}}}\left(\cos(x_{{i-{k}}},y_{{j-{k}}})+\cos(x_{{i+{k}}},y_{{j+{k}}})\right)"
+        if config.neighbours:
+            k, total = ("1", "") if config.neighbours == 1 else ("k", rf"\sum_{{k=1}}^{{{config.neighbours}}}")
+            cosines = rf"\cos(x_{{i-{k}}},y_{{j-{k}}})+\cos(x_{{i+{k}}},y_{{j+{k}}})"
+            residual += rf"-{total}\gamma_{{{k}}}\left({cosines}\right)"
+        if config.refinement:
+            residual += r"-R(x_i,y_j)"
         alpha, weight = (float(one.detach()) for one in (model.residual_scale, model.score_scale))
         beside = "".join(
             f"{float(scale):.3g} · (cosine {distance} before + cosine {distance} after) + "
@@ -235,8 +239,15 @@ def walk_model(weighted: tuple[Measure, Measure], model: SinkhornTransformer) ->
         )
         notes.append(
             f"This model adds what it has learned to the plain cosine: score = {alpha:.3g} · cosine + {beside}"
-            f"{weight:.3g} · ⟨Q, K⟩/√{config.out}."
+            f"{weight:.3g} · ⟨Q, K⟩/√{config.out}{' + R' if config.refinement else ''}."
         )
+        if config.refinement:
+            words = 2 * config.neighbours + 1
+            notes.append(
+                f"R is a small network ({config.refinement} hidden numbers) on the cosines of the {words} words around "
+                f"a source word with the {words} around a target word, how near either text comes to the other's word, "
+                "and ⟨Q, K⟩."
+            )
     if config.normalisation == "sinkformer":
         notes.append(
             "A Sinkformer balances the attention in every layer, not only at the end. It is here for comparison; the "

@@ -55,13 +55,14 @@ def test_neighbours_tell_like_words_apart() -> None:
     assert straight <= with_them
 
 
-def test_null_cost_decides_as_in_couple() -> None:
+@pytest.mark.parametrize("rule", ["null", "beats-null"])
+def test_null_cost_decides_as_in_couple(rule: str) -> None:
     options = {"mechanism": "partial", "epsilon": 0.4, "null_cost": -0.3}
-    found = align(SOURCE, TARGET, rule="null", order=0.0, neighbours=0.0, **options)
+    found = align(SOURCE, TARGET, rule=rule, order=0.0, neighbours=0.0, **options)
     first, second = embed(SOURCE, unit="word"), embed(TARGET, unit="word")
-    assert found == links_from_coupling(couple(first, second, **options), rule="null")
-    assert 0 < len(found) < len(align(SOURCE, TARGET, rule="null", mechanism="partial", null_cost=1.0))
-    assert align(SOURCE, TARGET, rule="null", mechanism="partial", null_cost=-5.0) == []
+    assert found == links_from_coupling(couple(first, second, **options), rule=rule)
+    assert 0 < len(found) < len(align(SOURCE, TARGET, rule=rule, mechanism="partial", null_cost=1.0))
+    assert align(SOURCE, TARGET, rule=rule, mechanism="partial", null_cost=-5.0) == []
 
 
 def test_defaults_find_most_english_links_of_the_mini_set() -> None:
@@ -82,6 +83,7 @@ def test_defaults_find_most_english_links_of_the_mini_set() -> None:
         ({"neighbours": -1.0}, "neighbours: expected"),
         ({"mechanism": "sinkhorn", "null_cost": 0.1}, "no null partner"),
         ({"mechanism": "sinkhorn", "rule": "null"}, "null partner"),
+        ({"mechanism": "sinkhorn", "rule": "beats-null"}, "null partner"),
         ({"null_cost": float("nan")}, "null_cost: expected"),
         ({"model": "nothing"}, "model: expected"),
     ],

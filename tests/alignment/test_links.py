@@ -94,6 +94,14 @@ def test_beats_null_in_row_and_column() -> None:
     assert marks.tolist() == [[True, False], [True, False]]
 
 
+def test_a_word_may_have_many_partners_that_beat_the_null() -> None:
+    plan = np.array([[0.4, 0.3], [0.05, 0.1]])
+    null = beats_null(plan, [0.2, 0.2], [0.1, 0.2])
+    shares = share_matrix(plan, [0.2, 0.2], [0.1, 0.2])
+    assert choose(shares, "beats-null", null=null).tolist() == [[True, True], [False, False]]
+    assert choose(shares, "null", null=null).tolist() == [[True, False], [False, False]]
+
+
 def test_options_that_do_not_fit() -> None:
     shares = np.ones((1, 1))
     with pytest.raises(ValueError, match="rule: expected one of"):
@@ -102,8 +110,9 @@ def test_options_that_do_not_fit() -> None:
         choose(shares, "mutual", growth=0.1)
     with pytest.raises(ValueError, match="growth"):
         choose(shares, "grown")
-    with pytest.raises(ValueError, match="null"):
-        choose(shares, "null")
+    for rule in ("null", "beats-null"):
+        with pytest.raises(ValueError, match=f'got rule "{rule}"'):
+            choose(shares, rule)
 
 
 def clouds() -> tuple[Measure, Measure]:
@@ -116,6 +125,7 @@ def test_links_from_a_coupling_with_a_null_partner() -> None:
     x, y = clouds()
     coupling = couple(x, y, mechanism="partial", null_cost=-0.2, epsilon=0.05, epsilon_unit="absolute")
     assert links_from_coupling(coupling, rule="null") == [(0, 1), (1, 0)]
+    assert links_from_coupling(coupling, rule="beats-null") == [(0, 1), (1, 0)]
     assert links_from_coupling(coupling, rule="mutual", threshold=0.5) == [(0, 1), (1, 0)]
 
 

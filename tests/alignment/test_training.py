@@ -28,7 +28,9 @@ from sinkviz.alignment.training import (
 )
 from sinkviz.transformer import SinkhornTransformer, checkpoints
 
-SMALL = HeadConfig(width=16, out=16, heads=2, epochs=6, batch=8, dropout=0.0, learning_rates=(5e-3,), neighbours=0)
+SMALL = HeadConfig(
+    width=16, out=16, heads=2, epochs=6, batch=8, dropout=0.0, learning_rates=(5e-3,), neighbours=0, refinement=0
+)
 
 
 def planted(count: int, seed: int = 0, dim: int = 8) -> list[WordPair]:
@@ -75,11 +77,11 @@ def test_target_attention_rows_sum_to_one() -> None:
         assert np.allclose(target_attention(pair, 0.2).sum(1), 1)
 
 
-@pytest.mark.parametrize("neighbours", [0, 2])
+@pytest.mark.parametrize(("neighbours", "refinement"), [(0, 0), (2, 0), (2, 4)])
 @pytest.mark.parametrize("name", HEADS)
-def test_training_starts_at_the_untrained_cosine(name: str, neighbours: int) -> None:
+def test_training_starts_at_the_untrained_cosine(name: str, neighbours: int, refinement: int) -> None:
     pairs = planted(6)
-    head = AlignmentHead(8, replace(SMALL, head=name, neighbours=neighbours)).eval()
+    head = AlignmentHead(8, replace(SMALL, head=name, neighbours=neighbours, refinement=refinement)).eval()
     batch = _Data(pairs, 0.2, neighbours).take(range(6))
     cost = head.cost(batch).detach()
     for k, pair in enumerate(pairs):
@@ -88,16 +90,18 @@ def test_training_starts_at_the_untrained_cosine(name: str, neighbours: int) -> 
         assert torch.allclose(cost[k, :n, :m], -cosine.double(), atol=1e-6)
 
 
-@pytest.mark.parametrize("neighbours", [0, 1])
+@pytest.mark.parametrize(("neighbours", "refinement"), [(0, 0), (1, 0), (2, 4)])
 @pytest.mark.parametrize("name", HEADS)
-def test_padding_changes_no_share(name: str, neighbours: int) -> None:
+def test_padding_changes_no_share(name: str, neighbours: int, refinement: int) -> None:
     pairs = planted(5, seed=3)
     torch.manual_seed(0)
-    head = AlignmentHead(8, replace(SMALL, head=name, neighbours=neighbours)).eval()
+    head = AlignmentHead(8, replace(SMALL, head=name, neighbours=neighbours, refinement=refinement)).eval()
     with torch.no_grad():
         head.score.score_scale.fill_(1.0)
         if neighbours:
             head.score.neighbour_scale.fill_(0.3)
+        if head.score.config.refinement:
+            head.score.refinement.leave.weight.normal_()
     data = _Data(pairs, 0.2, neighbours)
     whole, beats = head.shares(data.take(range(5)))
     for k in range(5):
@@ -257,6 +261,31 @@ def test_cancelling() -> None:
         train_head(planted(20), SMALL, cancelled=lambda: True)
 
 
+@pytest.mark.parametrize("name", ["sinkhorn", "bidirectional"])
+def test_what_only_the_words_around_tell_is_learned(name: str) -> None:
+    """A word stands for two words in a gap of two and for none in a gap of three; no vector tells which."""
+    generator = np.random.default_rng(5)
+
+    def pair(k: int) -> WordPair:
+        x = generator.normal(size=(5, 32))
+        gap = int(generator.integers(2, 4))
+        y = np.concatenate([x[:2], generator.normal(size=(gap, 32)), x[3:]])
+        links = {(0, 0), (1, 1), (3, 2 + gap), (4, 3 + gap)} | ({(2, 2), (2, 3)} if gap == 2 else set())
+        words = tuple(f"{k}.{i}" for i in range(8))
+        return WordPair(
+            torch.tensor(x).float(), torch.tensor(y).float(), GoldPair(words[:5], words[: len(y)], frozenset(links))
+        )
+
+    pairs, test = [pair(k) for k in range(150)], [pair(1000 + k) for k in range(60)]
+    config = replace(SMALL, head=name, neighbours=2, epochs=10, learning_rates=(1e-2,))
+    without, with_it = (
+        total_scores(transfer(train_head(pairs, replace(config, refinement=width)), test)["grown"]).f1
+        for width in (0, 16)
+    )
+    assert without < 0.95
+    assert with_it > 0.97
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -270,6 +299,8 @@ def test_cancelling() -> None:
         {"parts": 1},
         {"average": 1.0},
         {"neighbours": -1},
+        {"refinement": -1},
+        {"neighbours": 0, "refinement": 8},
         {"noise": float("nan")},
     ],
 )
@@ -284,7 +315,7 @@ def test_too_few_pairs() -> None:
 
 
 def test_decodings() -> None:
-    assert decodings("null")[0].rule == "null"
+    assert [decoding.rule for kind in ("null", "beats-null") for decoding in decodings(kind)] == ["null", "beats-null"]
     assert all(d.growth is not None and d.growth < d.threshold for d in decodings("grown"))
 
 
@@ -317,9 +348,21 @@ def test_the_command_writes_a_checkpoint_that_couples(tmp_path, capsys: pytest.C
     assert (1, 1) in links
 
 
+def test_without_neighbours_the_command_trains_no_refinement(tmp_path) -> None:
+    gold = tmp_path / "gold.json"
+    gold.write_text(dump_gold(mini_gold()), encoding="utf-8")
+    out = tmp_path / "model.safetensors"
+    options = ("--pairs", "12", "--epochs", "1", "--width", "16", "--rates", "0.003", "--neighbours", "0", "--quiet")
+    assert run("--data", str(gold), "--model", "all-MiniLM-L6-v2", *options, "--out", str(out)) == 0
+    config, about = checkpoints.describe(out)
+    assert (config.neighbours, config.refinement) == (0, 0)
+    assert "--neighbours 0" in about["command"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
+        (("--data", "missing.tsv", "--out", "x", "--neighbours", "0", "--refinement", "8"), "expected 0 without"),
         (("--data", "missing.tsv", "--out", "x"), "readable file"),
         (("--data", "missing.tsv"), "--out"),
         (("--data", "missing.tsv", "--out", "x", "--rates", "a"), "--rates"),

@@ -185,7 +185,11 @@ def test_the_shipped_model_walks_with_the_words_beside_each_word() -> None:
     assert app.session_state["trained_model"] == "word-alignment"
     assert messages(app) == ""
     assert "(cosine 1 before + cosine 1 after)" in "\n".join(caption.value for caption in app.caption)
-    assert r"C_{ij}=-\alpha\cos(x_i,y_j)-\gamma_{1}\left(\cos(x_{i-1},y_{j-1})+" in formulas(go(app, "cost"))
+    assert r"C_{ij}=-\alpha\cos(x_i,y_j)-\sum_{k=1}^{2}\gamma_{k}\left(\cos(x_{i-k},y_{j-k})+" in formulas(
+        go(app, "cost")
+    )
+    assert "-R(x_i,y_j)-w" in formulas(app)
+    assert "R is a small network (16 hidden numbers)" in "\n".join(caption.value for caption in app.caption)
     app.session_state["layer"] = 6
     check(app.run())
     assert "trained on all-MiniLM-L6-v2, layer 3; these are all-MiniLM-L6-v2, layer 6." in messages(app)

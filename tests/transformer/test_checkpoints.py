@@ -31,14 +31,15 @@ def good(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("normalisation", NORMALISATIONS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("neighbours", [0, 2])
-def test_round_trip(tmp_path: Path, normalisation: str, dtype: torch.dtype, neighbours: int) -> None:
+@pytest.mark.parametrize(("neighbours", "refinement"), [(0, 0), (2, 0), (2, 4)])
+def test_round_trip(tmp_path: Path, normalisation: str, dtype: torch.dtype, neighbours: int, refinement: int) -> None:
     model = _model(
         normalisation=normalisation,
         relaxation=0.3 if normalisation == "relaxed" else None,
         learn_epsilon=True,
         residual=True,
         neighbours=neighbours,
+        refinement=refinement,
     ).to(dtype)
     with torch.no_grad():
         model.log_epsilon.fill_(-0.3)

@@ -226,6 +226,8 @@ def test_another_epsilon_on_the_same_weights() -> None:
         ({"learn_epsilon": 1}, "learn_epsilon"),
         ({"neighbours": 1}, "neighbours"),
         ({"neighbours": -1, "residual": True}, "neighbours"),
+        ({"refinement": 4, "residual": True}, "refinement: expected 0 without neighbours"),
+        ({"refinement": -1, "neighbours": 1, "residual": True}, "refinement"),
     ],
 )
 def test_configurations_are_checked(fields: dict[str, object], word: str) -> None:
