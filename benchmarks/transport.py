@@ -24,17 +24,16 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ[variable] = "1"
+os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"))
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 os.environ["JAX_PLATFORMS"] = "cpu"
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import numpy as np  # noqa: E402
-import torch  # noqa: E402
+import numpy as np
+import torch
 
-from sinkviz.transport import sinkhorn, sinkhorn_path  # noqa: E402
+from sinkviz.transport import sinkhorn, sinkhorn_path
 
 torch.set_num_threads(1)
 warnings.filterwarnings("ignore")

@@ -5,7 +5,7 @@ Every head shares one score, from α = 1, γ = w = R = 0, so that training start
     s(x, y) = α cos(x, y) + Σ_k γ_k (cos(x₋ₖ, y₋ₖ) + cos(x₊ₖ, y₊ₖ)) + w ⟨Q(μ, x), K(ν, y)⟩ / √out + R(x, y)
 
 where x₋ₖ and x₊ₖ are the words k places before and after x and R is a small network on the cosines of the words around
-both (`sinkviz.transformer.Refinement`), and one learned price z of having no partner. They differ in what is made of s:
+both (`sinkviz.transformer.refinement`), and one learned price z of having no partner. They differ in what is made of s:
 
 * "sinkhorn": the balanced plan with a null partner on each side. Loss KL(π ‖ P), whose gradient in the cost and in z
   is (π − P)/ε exactly (`sinkviz.transformer.fenchel_young_loss`), on converged plans only;

@@ -373,13 +373,13 @@ class SinkhornTransformer(nn.Module):
             def cosine(block: int) -> Tensor:
                 return x[..., block, :] @ y[..., block, :].transpose(-1, -2)
 
-            learned = self.score_scale * score
-            score = self.residual_scale * cosine(0) + learned
+            own, learned = cosine(0), self.score_scale * score
+            score = self.residual_scale * own + learned
             for distance in range(self.config.neighbours):
                 beside = cosine(2 * distance + 1) + cosine(2 * distance + 2)
                 score = score + self.neighbour_scale[distance] * beside
             if self.config.refinement:
-                score = score + self.refinement(x, a.to(score.dtype), y, b.to(score.dtype), learned)
+                score = score + self.refinement(x, a.to(score.dtype), y, b.to(score.dtype), own, learned)
         return -score
 
     def cost_tensor(self, x: Points, a: Points | None, y: Points, b: Points | None) -> Tensor:

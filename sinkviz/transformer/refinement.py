@@ -53,15 +53,15 @@ class Refinement(nn.Module):
         nn.init.zeros_(self.leave.weight)
         nn.init.zeros_(self.leave.bias)
 
-    def forward(self, x: Tensor, a: Tensor, y: Tensor, b: Tensor, score: Tensor) -> Tensor:
+    def forward(self, x: Tensor, a: Tensor, y: Tensor, b: Tensor, own: Tensor, score: Tensor) -> Tensor:
         """Return R, shape (…, n, m).
 
         Args:
             x, y: points of length 1 with those of their neighbours, shapes (…, n, 2r + 1, d) and (…, m, 2r + 1, d).
             a, b: weights, shapes (…, n) and (…, m).
+            own: cos(x, y), shape (…, n, m).
             score: learned score, shape (…, n, m).
         """
-        own = x[..., 0, :] @ y[..., 0, :].transpose(-1, -2)
         row = soft_maximum(own, b)
         column = soft_maximum(own.transpose(-1, -2), a).transpose(-1, -2)
         # Many features for each pair: long texts take them some rows at a time.

@@ -428,6 +428,20 @@ def _notices(source: str, target: str, measures: tuple[Measure, Measure]) -> Non
             f"Baseline: {BASELINES[now['baseline']].lower()}. What you typed is kept; choose *Target as pasted* to "
             "return."
         )
+    language_notices(source, target)
+    for side, measure in zip(("Source", "Target"), measures, strict=True):
+        for note in measure.origin.notes:
+            say(st.caption, f"{side}: ", note)
+    if min(len(measure) for measure in measures) == 1:
+        st.caption(
+            "One side has a single atom: the coupling is then a⊗b for every ε, since all mass must pass through it. "
+            "Attention is still free to choose."
+        )
+
+
+def language_notices(source: str, target: str) -> None:
+    """Tell of a text that the chosen model does not speak, with a button for one that does."""
+    now = st.session_state
     suggested = set()
     for side, text in (("source", source), ("target", target)):
         notice = language_notice(text, now["model"])
@@ -441,14 +455,6 @@ def _notices(source: str, target: str, measures: tuple[Measure, Measure]) -> Non
             )
         else:
             st.caption(f"{name} speaks it, but is not installed here: `pip install 'sinkviz[multilingual]'` brings it.")
-    for side, measure in zip(("Source", "Target"), measures, strict=True):
-        for note in measure.origin.notes:
-            say(st.caption, f"{side}: ", note)
-    if min(len(measure) for measure in measures) == 1:
-        st.caption(
-            "One side has a single atom: the coupling is then a⊗b for every ε, since all mass must pass through it. "
-            "Attention is still free to choose."
-        )
 
 
 # --- links -----------------------------------------------------------------------------------------------------------

@@ -85,6 +85,8 @@ def page() -> None:
     # Messages have one place, so that the steps below keep their own.
     with st.container():
         measures = compare._measure_both(source, target, spots)
+        if measures is not None:
+            compare.language_notices(source, target)
         if measures is not None and len(measures[0]) * len(measures[1]) > MAXIMUM_PAIRS:
             st.error(
                 f"{len(measures[0]):,} × {len(measures[1]):,} {measures[0].unit}s are more than {MAXIMUM_PAIRS:,} "
@@ -374,9 +376,9 @@ class _View:
 
 
 def _short(label: str) -> str:
-    from sinkviz.figures.labels import elide, visible
+    from sinkviz.figures.labels import elide, isolate, visible
 
-    return plain(elide(visible(label), 30))
+    return isolate(plain(elide(visible(label), 30)))
 
 
 @st.fragment
@@ -467,8 +469,9 @@ def _dial(walk: Walk) -> tuple[float, float]:
         own = walk.own_epsilon / scale
         options = sorted([*GRID, OWN], key=lambda value: own if value == OWN else float(value))
         key = "inside_temperature"
-        if now.get(key) not in options:
-            now[key] = OWN
+        # The place of OWN moves with the texts, and a widget whose options have changed forgets its value.
+        kept = now.get("inside_temperature_kept", OWN)
+        now[key] = kept if kept in options else OWN
         named = (
             f"√{walk.query.shape[1]} = {number(walk.own_epsilon)}, the temperature the model was trained with"
             if walk.relaxation is None and now["inside_encoder"] == "heads"
@@ -477,7 +480,7 @@ def _dial(walk: Walk) -> tuple[float, float]:
         marks = {OWN: named}
 
         def moved() -> None:
-            return None
+            now["inside_temperature_kept"] = now[key]
 
         def worth(value: Any) -> float:
             return own if value == OWN else float(value)

@@ -435,3 +435,16 @@ def test_it_says_that_the_steps_are_those_of_the_balanced_problem() -> None:
     app.switch_page("pages/inside.py")
     check(app.run())
     assert not any("balanced problem" in info.value for info in app.info)
+
+
+def test_a_text_that_the_model_does_not_speak_gets_a_notice_and_a_switch() -> None:
+    app = go(type_texts(start(unit="word"), "ذهب الولد إلى المدرسة.", "The boy went to school."), "cost")
+    assert "Source: This text looks like Arabic" in messages(app)
+    assert "Target" not in messages(app)
+    # Words from right to left must not move the numbers beside them.
+    assert any("“\u2068" in caption.value and "\u2069”" in caption.value for caption in app.caption)
+    switch = [button for button in app.button if "Switch to" in button.label]
+    if switch:
+        check(switch[0].click().run())
+        assert app.session_state["model"] == "multilingual-e5-small"
+        assert "looks like" not in messages(app)

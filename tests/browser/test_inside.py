@@ -153,3 +153,26 @@ def test_a_phone_shows_one_column(server: Any, open_page: Open, scheme: str) -> 
     assert page.evaluate("document.documentElement.scrollWidth") <= 391
     boxes = [plot.bounding_box() for plot in page.locator(".js-plotly-plot").all()]
     assert boxes[1]["y"] >= boxes[0]["y"] + boxes[0]["height"] - 1
+
+
+def test_the_dial_keeps_its_place_when_texts_change(page: Any, pick_option: Pick) -> None:
+    pick_option(page, "Encoder", "A trained Sinkhorn Transformer")
+    own = page.locator("p", has_text=re.compile(r"ε = .* σ = 0\.1 in units of the cost"))
+    own.wait_for()
+    # The place of the model's own ε among the values of the dial moves with each text.
+    for label, text, shown in (
+        ("Source text", "Whales sing.", "Whales"),
+        ("Target text", "The cat sleeps.", "sleeps"),
+        ("Source text", "The cat is asleep now.", "asleep"),
+    ):
+        type_text(page, label, text)
+        wait_for_label(page, shown)
+        expect(own).to_be_visible()
+    dial = page.get_by_role("slider", name=re.compile("how much the plan may blur"))
+    dial.press("End")
+    expect(own).to_have_count(0)
+    caption = page.locator("p", has_text=re.compile(r"ε = .* σ = .* in units of the cost"))
+    chosen = caption.inner_text().split(" σ")[0]
+    type_text(page, "Target text", "Nobody sleeps well here.")
+    wait_for_label(page, "Nobody")
+    expect(caption).to_contain_text(f"{chosen} σ")
