@@ -27,7 +27,9 @@ def run() -> None:
         for position, (name, title) in enumerate(PAGES.items())
     ]
     page = st.navigation(pages, position="top")
-    st.session_state["page_changed"] = st.session_state.get("page_shown") not in (None, page.title)
+    # It stays until the page has taken note of it: another request may end this run before that.
+    if st.session_state.get("page_shown") not in (None, page.title):
+        st.session_state["page_changed"] = True
     st.session_state["page_shown"] = page.title
     st.session_state[_FRAMED] = True
     if _WANTED in st.session_state:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from sinkviz.ui.link import unpack
 from sinkviz.view import settings as view_settings
@@ -106,8 +107,11 @@ def read_url(controls: tuple[Control, ...], set_texts: Callable[[str, str], None
     """Take over what the URL says, when somebody followed a link or went back; return what could not be read."""
     query = st.query_params.to_dict()
     written = st.session_state.get(_WRITTEN)
-    returned = st.session_state.pop("page_changed", False) and written is not None and not query
-    if query == written or returned:
+    page_changed = st.session_state.pop("page_changed", False)
+    # Every other request has the URL that the browser showed when it was sent. One that the last run has written may
+    # still be on its way there, and the older one would undo what was just chosen.
+    followed = written is None or (bool(query) if page_changed else _history_moved())
+    if not followed or query == written:
         return []
     problems = []
     renew_view()
@@ -129,6 +133,12 @@ def read_url(controls: tuple[Control, ...], set_texts: Callable[[str, str], None
         except ValueError as error:
             problems.append(str(error))
     return problems
+
+
+def _history_moved() -> bool:
+    """Return whether this run was asked for by the browser's Back or Forward."""
+    context = get_script_run_ctx()
+    return context is not None and context.is_history_navigation
 
 
 def query(controls: tuple[Control, ...], packed: str | None) -> dict[str, str]:

@@ -309,6 +309,24 @@ def test_texts_come_from_a_link_and_stay_out_of_the_url_otherwise(app: AppTest) 
     assert "texts" not in linked.query_params
 
 
+def test_an_older_url_does_not_undo_what_was_chosen(app: AppTest) -> None:
+    before = dict(app.query_params)
+    app.segmented_control(key="unit").set_value("word")
+    check(app.run())
+    app.checkbox(key="centre").set_value(True)
+    check(app.run())
+    chosen = dict(app.query_params)
+    assert chosen != before
+    # The next request was sent before the browser knew of the new URL.
+    app.query_params.clear()
+    for name, values in before.items():
+        app.query_params[name] = values
+    type_texts(app, "A dog.", "Un chien.")
+    assert app.session_state["unit"] == "word"
+    assert app.session_state["centre"] is True
+    assert dict(app.query_params) == chosen
+
+
 def test_texts_are_not_embedded_again_for_other_settings(app: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
     import sinkviz.embedding
 

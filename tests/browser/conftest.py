@@ -117,10 +117,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Open pages in contexts of their own; at the end no page may have raised or asked another machine."""
+    """Open pages in contexts of their own, after a script if there is one; at the end no page may have raised or asked another machine."""
     contexts, problems = [], []
 
-    def open_url(url: str, **options: Any) -> Any:
+    def open_url(url: str, *, script: str = "", **options: Any) -> Any:
         context = browser.new_context(**{"viewport": {"width": 1400, "height": 1000}, **options})
         contexts.append(context)
         page = context.new_page()
@@ -133,6 +133,8 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
                 problems.append(f"request to another machine: {request.url}")
 
         page.on("request", asked)
+        if script:
+            page.add_init_script(script)
         page.goto(url)
         return page
 

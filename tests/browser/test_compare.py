@@ -12,6 +12,13 @@ from playwright.sync_api import expect
 
 Open = Callable[..., Any]
 Pick = Callable[[Any, str, str | int], None]
+LATE = """
+const listen = WebSocket.prototype.addEventListener;
+WebSocket.prototype.addEventListener = function (kind, listener, options) {
+  const late = (event) => setTimeout(listener, 1500, event);
+  listen.call(this, kind, kind === "message" ? late : listener, options);
+};
+"""
 HOSTILE = "<b>bold</b> <script>x</script> $x^2$ :red[x] &amp; the the the 2026-12-01"
 
 
@@ -265,6 +272,19 @@ def test_back_and_forward_move_through_settings(page: Any) -> None:
     settled(page, "Words")
     page.go_forward()
     settled(page, "Tokens")
+
+
+def test_choices_hold_where_answers_come_late(server: Any, open_page: Open) -> None:
+    page = open_page(f"{server.url}/?unit=word", script=LATE)
+    settled(page, "Words")
+    page.get_by_role("radio", name="Tokens", exact=True).click()
+    # The server has answered, the answer is on its way: the next choice is sent with the URL from before.
+    page.wait_for_timeout(700)
+    assert "unit=word" in page.url
+    page.get_by_text("Centre", exact=True).click()
+    page.wait_for_function("() => location.search.includes('centre=')")
+    settled(page, "Tokens")
+    assert "unit" not in page.url
 
 
 def test_a_pair_of_sentences_of_a_long_text_opens_into_its_words(page: Any) -> None:
