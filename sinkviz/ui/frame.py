@@ -27,10 +27,6 @@ def run() -> None:
         for position, (name, title) in enumerate(PAGES.items())
     ]
     page = st.navigation(pages, position="top")
-    # It stays until the page has taken note of it: another request may end this run before that.
-    if st.session_state.get("page_shown") not in (None, page.title):
-        st.session_state["page_changed"] = True
-    st.session_state["page_shown"] = page.title
     st.session_state[_FRAMED] = True
     if _WANTED in st.session_state:
         name, query = st.session_state.pop(_WANTED)
@@ -42,7 +38,7 @@ def run() -> None:
 
 
 def enter(file: str) -> None:
-    """Make sure that the frame is there: every page calls this first.
+    """Make sure that the frame is there, and notice a change of page: every page calls this first.
 
     Until app.py has run once, a server that was just started runs a deep link to a page without the frame. Then the
     wanted page is remembered, app.py runs, and it switches back with the same query.
@@ -50,3 +46,7 @@ def enter(file: str) -> None:
     if _FRAMED not in st.session_state:
         st.session_state[_WANTED] = (Path(file).stem, st.query_params.to_dict())
         st.switch_page("app.py")
+    # It stays until the page has taken note of it: another request may end this run before that.
+    if st.session_state.get("page_shown") not in (None, file):
+        st.session_state["page_changed"] = True
+    st.session_state["page_shown"] = file
